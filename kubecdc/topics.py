@@ -1,0 +1,132 @@
+"""The topic table: which topics exist, what exactness and history need of them, and what is wrong with live ones.
+
+Pure: it compares values. Reading and creating topics is done by each package's Kafka module.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+MAX_MESSAGE_BYTES = 4 * 1024 * 1024
+HISTORY_MS = 7 * 24 * 3600 * 1000
+
+
+@dataclass(frozen=True, slots=True)
+class TopicNames:
+    """The four topics under one prefix."""
+
+    events: str
+    changes: str
+    state: str
+    positions: str
+
+    @classmethod
+    def under(cls, prefix: str) -> TopicNames:
+        """Names for a prefix such as `kubecdc`."""
+        return cls(*(f"{prefix}.{part}" for part in ("events", "changes", "state", "positions")))
+
+
+@dataclass(frozen=True, slots=True)
+class TopicSpec:
+    """A topic as it should be. `min_compaction_lag_ms` 0 means that compaction may run at once."""
+
+    name: str
+    partitions: int
+    replication: int
+    min_insync: int
+    min_compaction_lag_ms: int
+    max_message_bytes: int = MAX_MESSAGE_BYTES
+
+    def config(self) -> dict[str, str]:
+        """The broker settings that `topics init` sets."""
+        return {
+            "cleanup.policy": "compact",
+            "min.compaction.lag.ms": str(self.min_compaction_lag_ms),
+            "max.message.bytes": str(self.max_message_bytes),
+            "min.insync.replicas": str(self.min_insync),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class LiveTopic:
+    """A topic as a broker describes it."""
+
+    name: str
+    partitions: int
+    replication: int
+    config: Mapping[str, str]
+
+
+def table(prefix: str, partitions: int, replication: int, history_ms: int = HISTORY_MS) -> tuple[TopicSpec, ...]:
+    """The four topics. With three or more replicas a write needs two of them; else all there are."""
+    names = TopicNames.under(prefix)
+    insync = 2 if replication >= 3 else 1
+    return tuple(
+        TopicSpec(name, partitions, replication, insync, lag)
+        for name, lag in (
+            (names.events, history_ms),
+            (names.changes, history_ms),
+            (names.state, 0),
+            (names.positions, 0),
+        )
+    )
+
+
+def check(prefix: str, live: Mapping[str, LiveTopic]) -> list[str]:
+    """What is wrong with the live topics and how to mend it, one sentence each; empty when all is well."""
+    names = TopicNames.under(prefix)
+    wanted = (names.events, names.changes, names.state, names.positions)
+    problems = [
+        f"topic {name} does not exist: run `kubecdc topics init --prefix {prefix}`"
+        for name in wanted
+        if name not in live
+    ]
+    for name in wanted:
+        if name in live:
+            problems += _check_topic(live[name], history=name in (names.events, names.changes))
+    counts = {live[n].name: live[n].partitions for n in wanted[:3] if n in live}
+    if len(set(counts.values())) > 1:
+        listed = ", ".join(f"{name} {count}" for name, count in counts.items())
+        problems.append(
+            f"partition counts differ ({listed}): a UID would change its partition; create topics with equal"
+            " counts under a new --prefix and let the producer list again"
+        )
+    return problems
+
+
+def _alter(name: str, setting: str) -> str:
+    return f"mend it with `kafka-configs --alter --topic {name} --add-config {setting}`"
+
+
+def _check_topic(topic: LiveTopic, *, history: bool) -> list[str]:
+    problems = []
+    policy = topic.config.get("cleanup.policy", "delete")
+    if policy != "compact":
+        problems.append(
+            f"topic {topic.name} has cleanup.policy={policy}, which deletes the last state of live objects; "
+            + _alter(topic.name, "cleanup.policy=compact")
+        )
+    if history and int(topic.config.get("min.compaction.lag.ms", "0")) < 3600_000:
+        problems.append(
+            f"topic {topic.name} has min.compaction.lag.ms={topic.config.get('min.compaction.lag.ms', '0')}: versions may"
+            " vanish before they are read; " + _alter(topic.name, f"min.compaction.lag.ms={HISTORY_MS}")
+        )
+    size = int(topic.config.get("max.message.bytes", "0"))
+    if size < MAX_MESSAGE_BYTES:
+        problems.append(
+            f"topic {topic.name} takes messages of at most {size} bytes, objects may need {MAX_MESSAGE_BYTES}; "
+            + _alter(topic.name, f"max.message.bytes={MAX_MESSAGE_BYTES}")
+        )
+    insync = int(topic.config.get("min.insync.replicas", "1"))
+    if topic.replication >= 3 and insync < 2:
+        problems.append(
+            f"topic {topic.name} has replication {topic.replication} but min.insync.replicas={insync}: one broker's"
+            " loss may lose acknowledged records; " + _alter(topic.name, "min.insync.replicas=2")
+        )
+    if insync > topic.replication:
+        problems.append(
+            f"topic {topic.name} needs {insync} replicas in sync but has {topic.replication}: no write can succeed; "
+            + _alter(topic.name, f"min.insync.replicas={topic.replication}")
+        )
+    return problems

@@ -1,0 +1,52 @@
+"""Keys, partitions and headers: how a record is addressed in a topic.
+
+Object records are keyed by UID and live in the partition of that UID under the Java-compatible murmur2
+partitioner. Everything else has keys that no UID can equal, since those begin with two underscores.
+"""
+
+from __future__ import annotations
+
+from confluent_kafka import murmur2
+
+PROGRESS_KEY = b"__progress__"
+RESERVED = "__"
+
+
+def partition_of(uid: str, partitions: int) -> int:
+    """Partition of a UID; every topic of ours with UIDs has the same count."""
+    return int(murmur2(uid.encode(), partitions))
+
+
+def stream_name(cluster: str, group: str, resource: str, scope: str) -> str:
+    """Name of a (cluster, resource, scope), unambiguous: no part may hold a slash."""
+    return f"{cluster}/{group}/{resource}/{scope}"
+
+
+def marker_key(stream: str, kind: str) -> bytes:
+    """Key of a producer's marker. One per stream and kind, so that compaction keeps only the newest of each."""
+    return f"__marker__/{stream}/{kind}".encode()
+
+
+def stream_key(stream: str) -> bytes:
+    """Key of a stream's state in the state topic."""
+    return f"__stream__/{stream}".encode()
+
+
+def progress_key(stream: str) -> bytes:
+    """Key of a PROGRESS record in the changes topic."""
+    return f"__progress__/{stream}".encode()
+
+
+def gap_key(stream: str, cause: str, offset: int) -> bytes:
+    """Key of a stream's GAP record: unique by its source offset, since a gap is never superseded."""
+    return f"__gap__/{stream}/{cause}/{offset}".encode()
+
+
+def uid_gap_key(uid: str) -> bytes:
+    """Key of a GAP record that names a UID (CONFLICT)."""
+    return f"__gap__/{uid}".encode()
+
+
+def is_object_key(key: bytes | None) -> bool:
+    """The key is a UID."""
+    return key is not None and not key.startswith(b"__")

@@ -1,0 +1,1 @@
+"""The processors: the events topic into the canonical change log, exactly once."""

@@ -1,0 +1,479 @@
+"""One partition of the events topic folded into canonical changes and state: every decision of a worker.
+
+It decides nothing by itself that depends on I/O: time and offsets come in as values, what is to be written goes out
+with `drain`. The memory is changed in place and belongs to one transaction at a time: whoever drives it either commits
+a drained batch or throws the whole object away and loads the state topic again (kafka.md 6.2).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, replace
+
+from kubecdc import wire
+from kubecdc.errors import Undecodable
+from kubecdc.records import (
+    OBJECT_TYPES,
+    Cause,
+    Change,
+    EventType,
+    Gap,
+    Op,
+    Progress,
+    RawEvent,
+    Source,
+    StreamState,
+    UidState,
+)
+from kubecdc.versions import newer, not_newer, order, well_formed
+from processors import rules, streams
+from processors.rules import Outcome, Verdict
+
+HISTORY_MS = 7 * 24 * 3600 * 1000
+
+StateRecord = UidState | StreamState | Progress
+ResourceKey = tuple[str, str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """What one transaction writes: changes in order (None is a tombstone), state by key, and counters to add."""
+
+    changes: list[tuple[bytes, Change | None]]
+    state: list[tuple[bytes, StateRecord | None]]
+    counters: dict[str, int]
+
+
+class Partition:
+    """Memory of one partition. `noise` is "emit" or "drop"; `history_ms` the events topic's compaction lag."""
+
+    def __init__(self, partition: int, *, noise: str = "emit", history_ms: int = HISTORY_MS) -> None:
+        self._partition = partition
+        self._drop_noise = noise == "drop"
+        self._history_ms = history_ms
+        self._src_offset = -1
+        self._truncated = False
+        self._streams: dict[str, StreamState] = {}
+        self._uids: dict[ResourceKey, dict[str, UidState]] = {}
+        self._names: dict[tuple[ResourceKey, str, str], str] = {}
+        self._dead: dict[str, set[str]] = {}
+        self._changes: list[tuple[bytes, Change | None]] = []
+        self._state: dict[bytes, StateRecord | None] = {}
+        self._counters: Counter[str] = Counter()
+
+    @property
+    def next_offset(self) -> int:
+        """First source offset whose effects are not in memory."""
+        return self._src_offset + 1
+
+    @property
+    def uids(self) -> int:
+        """How many UIDs are remembered."""
+        return sum(len(known) for known in self._uids.values())
+
+    def load(self, key: bytes, record: StateRecord) -> None:
+        """Take a record of the state topic; of each key the latest must come last."""
+        if isinstance(record, Progress):
+            self._src_offset = record.src_offset
+        elif isinstance(record, StreamState):
+            self._streams[_stream_name(record)] = record
+        elif isinstance(record, UidState):
+            self._remember(record)
+        else:
+            raise Undecodable(f"state key {key!r} holds a {type(record).__name__}")
+
+    def unload(self, key: bytes) -> None:
+        """Forget a UID whose state topic record was superseded by a tombstone."""
+        uid = key.decode()
+        for known in self._uids.values():
+            state = known.get(uid)
+            if state is not None:
+                self._forget(state)
+                return
+
+    def truncated(self, low_watermark: int) -> None:
+        """Tell that source offsets below `low_watermark` are gone: holes met from now on are COMPACTED."""
+        if low_watermark > self.next_offset:
+            self._truncated = True
+            self._src_offset = low_watermark - 1
+
+    def apply(self, offset: int, event: RawEvent | Undecodable | None, timestamp_ms: int, now_ms: int) -> None:
+        """Account for one record of the events topic; a repeated offset is ignored, None is a tombstone."""
+        if offset <= self._src_offset:
+            return
+        self._src_offset = offset
+        if event is None:
+            self._counters["tombstone"] += 1
+            return
+        fault = event if isinstance(event, Undecodable) else _fault(event)
+        if fault is not None or isinstance(event, Undecodable):
+            self._undecodable(offset, str(fault), now_ms)
+            return
+        name = wire.stream_name(event.cluster, event.group, event.resource, event.scope)
+        stream, missing = streams.enter(self._streams.get(name) or streams.opened(event), event)
+        if missing < 0:
+            self._counters["repeated"] += 1
+            return
+        self._counters["records_missing"] += missing
+        old = self._truncated or now_ms - timestamp_ms > self._history_ms
+        at = _At(offset, event, now_ms)
+        if event.type in OBJECT_TYPES:
+            stream = self._object(name, streams.new_epoch(stream, event), at)
+        else:
+            self._counters["marker"] += 1
+            before = stream.floor
+            stream, outputs = streams.mark(stream, event, Cause.COMPACTED if old else Cause.TRANSPORT_LOSS)
+            self._streams[name] = stream
+            for output in outputs:
+                self._stream_output(name, output, at)
+            if stream.floor != before:
+                self._bury(name, stream)
+        self._streams[name] = stream
+        self._state[wire.stream_key(name)] = None  # its place in the order; the value is set by drain
+
+    def drain(self) -> Batch:
+        """Everything since the last call, with `__progress__`; memory counts it as written."""
+        state = dict(self._state)
+        for name, stream in self._streams.items():
+            key = wire.stream_key(name)
+            if key in state:
+                state[key] = stream
+        state[wire.PROGRESS_KEY] = Progress(self._src_offset)
+        batch = Batch(self._changes, list(state.items()), dict(self._counters))
+        self._changes, self._state, self._counters = [], {}, Counter()
+        return batch
+
+    # --------------------------------------------------------------------------------------------- objects
+
+    def _object(self, name: str, stream: StreamState, at: _At) -> StreamState:
+        event = at.event
+        uid = event.uid or ""
+        resource = _resource_key(event)
+        known = self._uids.get(resource, {}).get(uid)
+        outcome = rules.decide(known, event, stream)
+        if event.type is EventType.LISTED and event.relist is not None:
+            stream = streams.listed(stream, event.relist.id)
+        verdict = outcome.verdict
+        if verdict is Verdict.EMITTED and outcome.noise and self._drop_noise:
+            verdict = Verdict.NOISE_DROPPED
+        self._counters[verdict.value] += 1
+        if verdict is Verdict.EMITTED:
+            self._make_room(resource, at)
+            stream = self._emit(stream, known, outcome, at)
+        elif known is not None:
+            self._note(stream, known, verdict, event)
+            if verdict is Verdict.CONFLICT:
+                self._conflict(known, at)
+        if self._uids.get(resource, {}).get(uid, known) is not known or verdict is Verdict.EMITTED:
+            self._dead_if(name, resource, uid)
+        return stream
+
+    def _dead_if(self, name: str, resource: ResourceKey, uid: str) -> None:
+        state = self._uids.get(resource, {}).get(uid)
+        if state is not None and state.deleted:
+            self._dead.setdefault(name, set()).add(uid)
+
+    def _emit(self, stream: StreamState, known: UidState | None, outcome: Outcome, at: _At) -> StreamState:
+        event, op = at.event, outcome.op
+        assert op is not None and event.uid is not None and event.rv is not None  # noqa: S101, PT018 - decide and apply say so
+        seq = known.seq + 1 if known else 1
+        previous = known.emitted_rv if known else None
+        self._changes.append((event.uid.encode(), _change(self._partition, known, outcome, seq, at)))
+        self._counters[op.value.lower()] += 1
+        if outcome.inferred:
+            self._counters["inferred_deletes"] += 1
+        if outcome.gap is not None:
+            self._counters[f"gap_{outcome.gap.cause}"] += 1
+        del previous
+        self._write(_next_state(stream, known, event, seq, deleted=op is Op.DELETED))
+        if op is Op.DELETED:
+            self._changes.append((event.uid.encode(), None))
+        return replace(stream, count=stream.count + 1)
+
+    def _note(self, stream: StreamState, known: UidState, verdict: Verdict, event: RawEvent) -> None:
+        """Keep what a record that was not emitted still tells: it was listed, it conflicts, it is noise."""
+        relist = event.relist
+        state = known
+        if event.type is EventType.LISTED and relist is not None and not known.deleted:
+            running = {r.id for r in stream.relists}
+            marks = tuple(i for i in known.listed if i in running and i != relist.id)
+            state = replace(state, listed=(*marks, relist.id))
+        if verdict is Verdict.CONFLICT:
+            state = replace(state, conflict=event.digest)
+        if verdict is Verdict.NOISE_DROPPED:
+            state = replace(
+                state,
+                epoch=event.epoch,
+                rv=event.rv or known.rv,
+                generation=event.generation,
+                managers=event.managers,
+            )
+        if state is not known:
+            self._write(state)
+
+    def _conflict(self, known: UidState, at: _At) -> None:
+        gap = Gap(Cause.CONFLICT, None, "the same version has other content; what came first stands")
+        change = replace(_change(self._partition, known, Outcome(Verdict.EMITTED, Op.GAP, gap), 0, at), seq=None)
+        self._changes.append((wire.uid_gap_key(known.uid), change))
+        self._counters["gap_CONFLICT"] += 1
+
+    def _make_room(self, resource: ResourceKey, at: _At) -> None:
+        """A name is taken by a new UID: the old one's delete comes first (kubernetes.md 3.15)."""
+        event = at.event
+        if event.type is EventType.DELETED:
+            return
+        other = self._names.get((resource, event.namespace, event.name))
+        state = self._uids[resource].get(other) if other and other != event.uid else None
+        if state is None or state.deleted:
+            return
+        relist = event.relist
+        bound = relist.list_rv if relist and relist.list_rv else event.rv
+        if bound is None or event.rv is None:
+            return
+        if (event.epoch, order(event.rv)) > (state.epoch, order(state.rv)):
+            cause = Cause.RELIST_WINDOW if relist else Cause.TRANSPORT_LOSS
+            self._infer_delete(state, event.epoch, bound, Gap(cause, None, "its name was taken"), at)
+
+    def _infer_delete(self, state: UidState, epoch: int, bound: str, gap: Gap, at: _At) -> None:
+        event = at.event
+        change = Change(
+            cluster=state.cluster,
+            epoch=epoch,
+            group=state.group,
+            version=state.version,
+            resource=state.resource,
+            scope=event.scope,
+            namespace=state.namespace,
+            name=state.name,
+            uid=state.uid,
+            op=Op.DELETED,
+            rv=bound,
+            prev_rv=state.emitted_rv,
+            seq=state.seq + 1,
+            inferred=True,
+            after_rv=state.rv,
+            upto_rv=bound,
+            gap=gap,
+            noise=False,
+            changed=(),
+            changed_by=(),
+            object=None,
+            object_omitted=None,
+            digest=state.digest,
+            count=None,
+            observed_at=event.observed_at,
+            emitted_at=at.now_ms,
+            source=at.source(self._partition),
+        )
+        key = state.uid.encode()
+        self._changes += [(key, change), (key, None)]
+        self._counters["deleted"] += 1
+        self._counters["inferred_deletes"] += 1
+        dead = replace(
+            state,
+            epoch=epoch,
+            scope=event.scope,
+            rv=bound,
+            emitted_rv=bound,
+            seq=state.seq + 1,
+            deleted=True,
+            listed=(),
+        )
+        self._write(dead)
+        self._dead.setdefault(_stream_name(dead), set()).add(state.uid)
+
+    # --------------------------------------------------------------------------------------------- streams
+
+    def _stream_output(self, name: str, output: streams.StreamOutput, at: _At) -> None:
+        if isinstance(output, streams.Sweep):
+            self._sweep(output, at)
+            return
+        gap = output.gap if isinstance(output, streams.Missing) else None
+        count = output.count if isinstance(output, streams.Covered) else None
+        change = replace(
+            _stream_change(self._partition, at, Op.GAP if gap else Op.PROGRESS),
+            epoch=output.epoch,
+            after_rv=output.after_rv,
+            upto_rv=output.upto_rv,
+            gap=gap,
+            count=count,
+        )
+        key = wire.gap_key(name, gap.cause, at.offset) if gap else wire.progress_key(name)
+        self._changes.append((key, change))
+        self._counters[f"gap_{gap.cause}" if gap else "progress"] += 1
+
+    def _sweep(self, sweep: streams.Sweep, at: _At) -> None:
+        event = at.event
+        known = self._uids.get(_resource_key(event), {})
+        gone = [
+            state
+            for state in known.values()
+            if not state.deleted
+            and event.scope in ("", state.namespace)
+            and sweep.relist not in state.listed
+            and (state.epoch < sweep.epoch or not_newer(state.rv, sweep.list_rv))
+        ]
+        for state in gone:
+            gap = Gap(sweep.cause, None, "missing from a complete list")
+            self._infer_delete(state, sweep.epoch, sweep.list_rv, gap, at)
+
+    def _bury(self, name: str, stream: StreamState) -> None:
+        """Forget the deleted UIDs that the floor has passed: below it an unknown UID is a deleted one."""
+        floor = stream.floor
+        if floor is None:
+            return
+        resource = (stream.cluster, stream.group, stream.resource)
+        for uid in sorted(self._dead.get(name, ())):
+            state = self._uids.get(resource, {}).get(uid)
+            if state is None or not state.deleted:
+                self._dead[name].discard(uid)
+            elif state.epoch < stream.epoch or not newer(state.rv, floor):
+                self._forget(state)
+                self._dead[name].discard(uid)
+                self._state[uid.encode()] = None
+
+    def _undecodable(self, offset: int, why: str, now_ms: int) -> None:
+        gap = Gap(Cause.UNDECODABLE, None, f"events partition {self._partition} offset {offset}: {why}")
+        source = Source(self._partition, offset, "", -1)
+        change = Change(
+            *("", 0, "", "", "", "", "", "", None, Op.GAP, None, None, None, False, None, None),
+            *(gap, False, (), (), None, None, "", None, now_ms, now_ms, source),
+        )
+        self._changes.append((wire.gap_key(f"{self._partition}", gap.cause, offset), change))
+        self._counters["undecodable"] += 1
+
+    # --------------------------------------------------------------------------------------------- memory
+
+    def _write(self, state: UidState) -> None:
+        self._remember(state)
+        self._state[state.uid.encode()] = state
+
+    def _remember(self, state: UidState) -> None:
+        resource = (state.cluster, state.group, state.resource)
+        self._uids.setdefault(resource, {})[state.uid] = state
+        name_key = (resource, state.namespace, state.name)
+        if not state.deleted:
+            self._names[name_key] = state.uid
+        else:
+            if self._names.get(name_key) == state.uid:
+                del self._names[name_key]
+            self._dead.setdefault(_stream_name(state), set()).add(state.uid)
+
+    def _forget(self, state: UidState) -> None:
+        resource = (state.cluster, state.group, state.resource)
+        self._uids.get(resource, {}).pop(state.uid, None)
+        name_key = (resource, state.namespace, state.name)
+        if self._names.get(name_key) == state.uid:
+            del self._names[name_key]
+
+
+@dataclass(frozen=True, slots=True)
+class _At:
+    """The record being applied."""
+
+    offset: int
+    event: RawEvent
+    now_ms: int
+
+    def source(self, partition: int) -> Source:
+        return Source(partition, self.offset, self.event.session, self.event.seq)
+
+
+def _fault(event: RawEvent) -> Undecodable | None:
+    """Why a decoded record still cannot be used; nothing else in this package checks it again."""
+    if event.type in OBJECT_TYPES:
+        if not event.uid or event.uid.startswith(wire.RESERVED):
+            return Undecodable(f"{event.type} without a usable uid")
+        if not well_formed(event.rv):
+            return Undecodable(f"{event.type} with resourceVersion {event.rv!r}")
+    elif event.rv is not None and not well_formed(event.rv):
+        return Undecodable(f"{event.type} with resourceVersion {event.rv!r}")
+    relist = event.relist
+    if relist is not None:
+        for rv in (relist.previous_rv, relist.list_rv):
+            if rv is not None and not well_formed(rv):
+                return Undecodable(f"{event.type} of a list with resourceVersion {rv!r}")
+    return None
+
+
+def _stream_name(state: UidState | StreamState) -> str:
+    return wire.stream_name(state.cluster, state.group, state.resource, state.scope)
+
+
+def _resource_key(event: RawEvent) -> ResourceKey:
+    return event.cluster, event.group, event.resource
+
+
+def _next_state(stream: StreamState, known: UidState | None, event: RawEvent, seq: int, *, deleted: bool) -> UidState:
+    rv = event.rv or ""
+    listed: tuple[str, ...] = ()
+    if not deleted:
+        running = {r.id for r in stream.relists}
+        listed = tuple(i for i in known.listed if i in running) if known else ()
+        if event.type is EventType.LISTED and event.relist is not None:
+            listed = (*(i for i in listed if i != event.relist.id), event.relist.id)
+    return UidState(
+        event.cluster,
+        event.epoch,
+        event.group,
+        event.version,
+        event.resource,
+        event.scope,
+        event.namespace,
+        event.name,
+        event.uid or "",
+        rv,
+        rv,
+        seq,
+        deleted,
+        event.generation,
+        event.digest,
+        event.paths,
+        event.managers,
+        listed,
+        "",
+    )
+
+
+def _change(partition: int, known: UidState | None, outcome: Outcome, seq: int, at: _At) -> Change:
+    event = at.event
+    inferred = outcome.inferred
+    assert outcome.op is not None  # noqa: S101 - only emitted outcomes become changes
+    return Change(
+        event.cluster,
+        event.epoch,
+        event.group,
+        event.version,
+        event.resource,
+        event.scope,
+        event.namespace or (known.namespace if known else ""),
+        event.name or (known.name if known else ""),
+        event.uid,
+        outcome.op,
+        event.rv,
+        known.emitted_rv if known else None,
+        seq,
+        inferred,
+        known.rv if inferred and known else None,
+        event.rv if inferred else None,
+        outcome.gap,
+        outcome.noise,
+        outcome.changed,
+        outcome.changed_by,
+        event.object,
+        event.object_omitted,
+        event.digest,
+        None,
+        event.observed_at,
+        at.now_ms,
+        at.source(partition),
+    )
+
+
+def _stream_change(partition: int, at: _At, op: Op) -> Change:
+    event = at.event
+    return Change(
+        *(event.cluster, event.epoch, event.group, event.version, event.resource, event.scope, "", ""),
+        *(None, op, None, None, None, False, None, None, None, False, (), (), None, None, "", None),
+        *(event.observed_at, at.now_ms, at.source(partition)),
+    )
