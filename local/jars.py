@@ -45,7 +45,7 @@ def java() -> Path:
 
 
 def class_path(progress: Callable[[str], None] | None = None) -> str:
-    """Return the class path of Kafka's broker; fetches the jars (about 100 MB) if not cached.
+    """Return the class path of Kafka's broker; fetches the jars (about 45 MB) if not cached.
 
     Raises `JarsUnavailable` when that fails. `progress` gets one line before a fetch starts.
     """
@@ -55,7 +55,7 @@ def class_path(progress: Callable[[str], None] | None = None) -> str:
         jars = _listed(listing)
         if not jars:
             if progress:
-                progress(f"fetching Kafka {KAFKA_VERSION} (once, about 100 MB) ...")
+                progress(f"fetching Kafka {KAFKA_VERSION} (once, about 45 MB) ...")
             jars = _fetch(folder / "maven")
             partial = listing.with_suffix(".part")
             partial.write_text("\n".join(map(str, jars)), encoding="utf-8")
