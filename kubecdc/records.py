@@ -186,7 +186,8 @@ class Change:
 class UidState:
     """What a processor remembers of one UID; gone once the floor has passed its delete.
 
-    `emitted_rv` is the last version in the log (lower than `rv` only where noise is dropped), `listed` names the running relists that have shown it; `conflict` the digest already reported as CONFLICT.
+    `emitted_rv` is the last version in the log, lower than `rv` only where noise is dropped; `listed` names the running
+    relists that have shown it; `conflict` the digest already reported as CONFLICT.
     """
 
     cluster: str

@@ -107,9 +107,10 @@ def _check_topic(topic: LiveTopic, *, history: bool) -> list[str]:
             f"topic {topic.name} has cleanup.policy={policy}, which deletes the last state of live objects; "
             + _alter(topic.name, "cleanup.policy=compact")
         )
-    if history and int(topic.config.get("min.compaction.lag.ms", "0")) < 3600_000:
+    lag = topic.config.get("min.compaction.lag.ms", "0")
+    if history and int(lag) < 3600_000:
         problems.append(
-            f"topic {topic.name} has min.compaction.lag.ms={topic.config.get('min.compaction.lag.ms', '0')}: versions may"
+            f"topic {topic.name} has min.compaction.lag.ms={lag}: versions may"
             " vanish before they are read; " + _alter(topic.name, f"min.compaction.lag.ms={HISTORY_MS}")
         )
     size = int(topic.config.get("max.message.bytes", "0"))

@@ -21,12 +21,12 @@ from kubecdc.records import (
     Op,
     Progress,
     RawEvent,
-    Source,
     StreamState,
     UidState,
 )
 from kubecdc.versions import newer, not_newer, order, well_formed
-from processors import rules, streams
+from processors import changes, rules, streams
+from processors.changes import At
 from processors.rules import Outcome, Verdict
 
 HISTORY_MS = 7 * 24 * 3600 * 1000
@@ -82,15 +82,6 @@ class Partition:
         else:
             raise Undecodable(f"state key {key!r} holds a {type(record).__name__}")
 
-    def unload(self, key: bytes) -> None:
-        """Forget a UID whose state topic record was superseded by a tombstone."""
-        uid = key.decode()
-        for known in self._uids.values():
-            state = known.get(uid)
-            if state is not None:
-                self._forget(state)
-                return
-
     def truncated(self, low_watermark: int) -> None:
         """Tell that source offsets below `low_watermark` are gone: holes met from now on are COMPACTED."""
         if low_watermark > self.next_offset:
@@ -106,7 +97,7 @@ class Partition:
             self._counters["tombstone"] += 1
             return
         fault = event if isinstance(event, Undecodable) else _fault(event)
-        if fault is not None or isinstance(event, Undecodable):
+        if isinstance(event, Undecodable) or fault is not None:
             self._undecodable(offset, str(fault), now_ms)
             return
         name = wire.stream_name(event.cluster, event.group, event.resource, event.scope)
@@ -116,9 +107,9 @@ class Partition:
             return
         self._counters["records_missing"] += missing
         old = self._truncated or now_ms - timestamp_ms > self._history_ms
-        at = _At(offset, event, now_ms)
+        at = At(self._partition, offset, event, now_ms)
         if event.type in OBJECT_TYPES:
-            stream = self._object(name, streams.new_epoch(stream, event), at)
+            stream = self._object(streams.new_epoch(stream, event), at)
         else:
             self._counters["marker"] += 1
             before = stream.floor
@@ -145,7 +136,7 @@ class Partition:
 
     # --------------------------------------------------------------------------------------------- objects
 
-    def _object(self, name: str, stream: StreamState, at: _At) -> StreamState:
+    def _object(self, stream: StreamState, at: At) -> StreamState:
         event = at.event
         uid = event.uid or ""
         resource = _resource_key(event)
@@ -164,40 +155,29 @@ class Partition:
             self._note(stream, known, verdict, event)
             if verdict is Verdict.CONFLICT:
                 self._conflict(known, at)
-        if self._uids.get(resource, {}).get(uid, known) is not known or verdict is Verdict.EMITTED:
-            self._dead_if(name, resource, uid)
         return stream
 
-    def _dead_if(self, name: str, resource: ResourceKey, uid: str) -> None:
-        state = self._uids.get(resource, {}).get(uid)
-        if state is not None and state.deleted:
-            self._dead.setdefault(name, set()).add(uid)
-
-    def _emit(self, stream: StreamState, known: UidState | None, outcome: Outcome, at: _At) -> StreamState:
+    def _emit(self, stream: StreamState, known: UidState | None, outcome: Outcome, at: At) -> StreamState:
         event, op = at.event, outcome.op
-        assert op is not None and event.uid is not None and event.rv is not None  # noqa: S101, PT018 - decide and apply say so
+        if event.uid is None or op is None:
+            raise AssertionError("an emitted outcome has an op, and its event a uid")
         seq = known.seq + 1 if known else 1
-        previous = known.emitted_rv if known else None
-        self._changes.append((event.uid.encode(), _change(self._partition, known, outcome, seq, at)))
+        key = event.uid.encode()
+        self._changes.append((key, changes.of_object(at, known, outcome, op, seq)))
         self._counters[op.value.lower()] += 1
-        if outcome.inferred:
-            self._counters["inferred_deletes"] += 1
+        self._counters["inferred_deletes"] += outcome.inferred
         if outcome.gap is not None:
             self._counters[f"gap_{outcome.gap.cause}"] += 1
-        del previous
-        self._write(_next_state(stream, known, event, seq, deleted=op is Op.DELETED))
+        self._write(changes.next_state(stream, known, event, seq, deleted=op is Op.DELETED))
         if op is Op.DELETED:
-            self._changes.append((event.uid.encode(), None))
+            self._changes.append((key, None))
         return replace(stream, count=stream.count + 1)
 
     def _note(self, stream: StreamState, known: UidState, verdict: Verdict, event: RawEvent) -> None:
         """Keep what a record that was not emitted still tells: it was listed, it conflicts, it is noise."""
-        relist = event.relist
         state = known
-        if event.type is EventType.LISTED and relist is not None and not known.deleted:
-            running = {r.id for r in stream.relists}
-            marks = tuple(i for i in known.listed if i in running and i != relist.id)
-            state = replace(state, listed=(*marks, relist.id))
+        if event.type is EventType.LISTED and not known.deleted:
+            state = replace(state, listed=changes.listed_in(stream, known, event))
         if verdict is Verdict.CONFLICT:
             state = replace(state, conflict=event.digest)
         if verdict is Verdict.NOISE_DROPPED:
@@ -211,19 +191,19 @@ class Partition:
         if state is not known:
             self._write(state)
 
-    def _conflict(self, known: UidState, at: _At) -> None:
+    def _conflict(self, known: UidState, at: At) -> None:
         gap = Gap(Cause.CONFLICT, None, "the same version has other content; what came first stands")
-        change = replace(_change(self._partition, known, Outcome(Verdict.EMITTED, Op.GAP, gap), 0, at), seq=None)
+        change = changes.of_object(at, known, Outcome(Verdict.EMITTED, Op.GAP, gap), Op.GAP, None)
         self._changes.append((wire.uid_gap_key(known.uid), change))
         self._counters["gap_CONFLICT"] += 1
 
-    def _make_room(self, resource: ResourceKey, at: _At) -> None:
+    def _make_room(self, resource: ResourceKey, at: At) -> None:
         """A name is taken by a new UID: the old one's delete comes first (kubernetes.md 3.15)."""
         event = at.event
         if event.type is EventType.DELETED:
             return
         other = self._names.get((resource, event.namespace, event.name))
-        state = self._uids[resource].get(other) if other and other != event.uid else None
+        state = self._uids.get(resource, {}).get(other) if other and other != event.uid else None
         if state is None or state.deleted:
             return
         relist = event.relist
@@ -234,75 +214,30 @@ class Partition:
             cause = Cause.RELIST_WINDOW if relist else Cause.TRANSPORT_LOSS
             self._infer_delete(state, event.epoch, bound, Gap(cause, None, "its name was taken"), at)
 
-    def _infer_delete(self, state: UidState, epoch: int, bound: str, gap: Gap, at: _At) -> None:
-        event = at.event
-        change = Change(
-            cluster=state.cluster,
-            epoch=epoch,
-            group=state.group,
-            version=state.version,
-            resource=state.resource,
-            scope=event.scope,
-            namespace=state.namespace,
-            name=state.name,
-            uid=state.uid,
-            op=Op.DELETED,
-            rv=bound,
-            prev_rv=state.emitted_rv,
-            seq=state.seq + 1,
-            inferred=True,
-            after_rv=state.rv,
-            upto_rv=bound,
-            gap=gap,
-            noise=False,
-            changed=(),
-            changed_by=(),
-            object=None,
-            object_omitted=None,
-            digest=state.digest,
-            count=None,
-            observed_at=event.observed_at,
-            emitted_at=at.now_ms,
-            source=at.source(self._partition),
-        )
+    def _infer_delete(self, state: UidState, epoch: int, bound: str, gap: Gap, at: At) -> None:
         key = state.uid.encode()
-        self._changes += [(key, change), (key, None)]
+        self._changes += [(key, changes.inferred_delete(at, state, epoch, bound, gap)), (key, None)]
         self._counters["deleted"] += 1
         self._counters["inferred_deletes"] += 1
-        dead = replace(
-            state,
-            epoch=epoch,
-            scope=event.scope,
-            rv=bound,
-            emitted_rv=bound,
-            seq=state.seq + 1,
-            deleted=True,
-            listed=(),
-        )
-        self._write(dead)
-        self._dead.setdefault(_stream_name(dead), set()).add(state.uid)
+        self._write(changes.dead_state(at, state, epoch, bound))
 
     # --------------------------------------------------------------------------------------------- streams
 
-    def _stream_output(self, name: str, output: streams.StreamOutput, at: _At) -> None:
+    def _stream_output(self, name: str, output: streams.StreamOutput, at: At) -> None:
         if isinstance(output, streams.Sweep):
             self._sweep(output, at)
             return
-        gap = output.gap if isinstance(output, streams.Missing) else None
-        count = output.count if isinstance(output, streams.Covered) else None
-        change = replace(
-            _stream_change(self._partition, at, Op.GAP if gap else Op.PROGRESS),
-            epoch=output.epoch,
-            after_rv=output.after_rv,
-            upto_rv=output.upto_rv,
-            gap=gap,
-            count=count,
-        )
-        key = wire.gap_key(name, gap.cause, at.offset) if gap else wire.progress_key(name)
-        self._changes.append((key, change))
-        self._counters[f"gap_{gap.cause}" if gap else "progress"] += 1
+        bounds = (output.after_rv, output.upto_rv)
+        if isinstance(output, streams.Covered):
+            change = changes.of_stream(at, output.epoch, bounds, output.count)
+            self._changes.append((wire.progress_key(name), change))
+            self._counters["progress"] += 1
+        else:
+            change = changes.of_stream(at, output.epoch, bounds, output.gap)
+            self._changes.append((wire.gap_key(name, output.gap.cause, at.offset), change))
+            self._counters[f"gap_{output.gap.cause}"] += 1
 
-    def _sweep(self, sweep: streams.Sweep, at: _At) -> None:
+    def _sweep(self, sweep: streams.Sweep, at: At) -> None:
         event = at.event
         known = self._uids.get(_resource_key(event), {})
         gone = [
@@ -333,13 +268,8 @@ class Partition:
                 self._state[uid.encode()] = None
 
     def _undecodable(self, offset: int, why: str, now_ms: int) -> None:
-        gap = Gap(Cause.UNDECODABLE, None, f"events partition {self._partition} offset {offset}: {why}")
-        source = Source(self._partition, offset, "", -1)
-        change = Change(
-            *("", 0, "", "", "", "", "", "", None, Op.GAP, None, None, None, False, None, None),
-            *(gap, False, (), (), None, None, "", None, now_ms, now_ms, source),
-        )
-        self._changes.append((wire.gap_key(f"{self._partition}", gap.cause, offset), change))
+        change = changes.undecodable(self._partition, offset, why, now_ms)
+        self._changes.append((wire.gap_key(f"{self._partition}", Cause.UNDECODABLE, offset), change))
         self._counters["undecodable"] += 1
 
     # --------------------------------------------------------------------------------------------- memory
@@ -367,18 +297,6 @@ class Partition:
             del self._names[name_key]
 
 
-@dataclass(frozen=True, slots=True)
-class _At:
-    """The record being applied."""
-
-    offset: int
-    event: RawEvent
-    now_ms: int
-
-    def source(self, partition: int) -> Source:
-        return Source(partition, self.offset, self.event.session, self.event.seq)
-
-
 def _fault(event: RawEvent) -> Undecodable | None:
     """Why a decoded record still cannot be used; nothing else in this package checks it again."""
     if event.type in OBJECT_TYPES:
@@ -402,78 +320,3 @@ def _stream_name(state: UidState | StreamState) -> str:
 
 def _resource_key(event: RawEvent) -> ResourceKey:
     return event.cluster, event.group, event.resource
-
-
-def _next_state(stream: StreamState, known: UidState | None, event: RawEvent, seq: int, *, deleted: bool) -> UidState:
-    rv = event.rv or ""
-    listed: tuple[str, ...] = ()
-    if not deleted:
-        running = {r.id for r in stream.relists}
-        listed = tuple(i for i in known.listed if i in running) if known else ()
-        if event.type is EventType.LISTED and event.relist is not None:
-            listed = (*(i for i in listed if i != event.relist.id), event.relist.id)
-    return UidState(
-        event.cluster,
-        event.epoch,
-        event.group,
-        event.version,
-        event.resource,
-        event.scope,
-        event.namespace,
-        event.name,
-        event.uid or "",
-        rv,
-        rv,
-        seq,
-        deleted,
-        event.generation,
-        event.digest,
-        event.paths,
-        event.managers,
-        listed,
-        "",
-    )
-
-
-def _change(partition: int, known: UidState | None, outcome: Outcome, seq: int, at: _At) -> Change:
-    event = at.event
-    inferred = outcome.inferred
-    assert outcome.op is not None  # noqa: S101 - only emitted outcomes become changes
-    return Change(
-        event.cluster,
-        event.epoch,
-        event.group,
-        event.version,
-        event.resource,
-        event.scope,
-        event.namespace or (known.namespace if known else ""),
-        event.name or (known.name if known else ""),
-        event.uid,
-        outcome.op,
-        event.rv,
-        known.emitted_rv if known else None,
-        seq,
-        inferred,
-        known.rv if inferred and known else None,
-        event.rv if inferred else None,
-        outcome.gap,
-        outcome.noise,
-        outcome.changed,
-        outcome.changed_by,
-        event.object,
-        event.object_omitted,
-        event.digest,
-        None,
-        event.observed_at,
-        at.now_ms,
-        at.source(partition),
-    )
-
-
-def _stream_change(partition: int, at: _At, op: Op) -> Change:
-    event = at.event
-    return Change(
-        *(event.cluster, event.epoch, event.group, event.version, event.resource, event.scope, "", ""),
-        *(None, op, None, None, None, False, None, None, None, False, (), (), None, None, "", None),
-        *(event.observed_at, at.now_ms, at.source(partition)),
-    )

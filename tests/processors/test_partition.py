@@ -1,0 +1,129 @@
+"""One partition folded: G2 (every delete), G3 (seq), G5 (partial lists delete nothing), and restarts at any point."""
+
+from __future__ import annotations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kubecdc.errors import Undecodable
+from kubecdc.records import Op, Relist
+from processors.partition import Partition
+from tests.processors.raw import Feed, T, raw
+
+
+def test_a_complete_list_deletes_what_it_lacks_with_bounds():
+    feed = Feed().relist("12", {"u1": "10", "u2": "11"}).relist("50", {"u2": "11"}, previous="12")
+    gone = feed.of("u1")[-1]
+    assert (gone.op, gone.rv, gone.seq, gone.inferred) == (Op.DELETED, "50", 2, True)
+    assert (gone.after_rv, gone.upto_rv, gone.prev_rv) == ("10", "50", "10")
+    assert feed.counters["duplicate"] == 1
+    assert [value for key, value in feed.log if key == b"u1"][-1] is None
+
+
+def test_a_list_spares_what_is_newer_than_it_and_what_is_out_of_its_scope():
+    feed = Feed().relist("50", {"a": "10"}, scope="").send(T.ADDED, "b", "90")
+    feed.relist("80", {"a": "10"}, session="s2")
+    assert feed.ops("b") == [("CREATED", "90", 1)]
+    scoped = Feed().relist("50", {"a": "10"}, namespace="team-a")
+    scoped.send(T.RELIST_START, scope="team-b", session="s2", relist=Relist("x", "start", None, "60"))
+    scoped.send(T.RELIST_END, scope="team-b", session="s2", relist=Relist("x", "start", None, "60", 0))
+    assert scoped.ops("a") == [("SNAPSHOT", "10", 1)]
+
+
+def test_a_reused_name_ends_the_old_uid_first():
+    feed = Feed().relist("6", {"u1": "5"}, name="n").relist("20", {"u2": "18"}, name="n", previous="6")
+    order = [(key, c.op) for key, c in feed.log if c is not None and c.uid]
+    assert order == [(b"u1", Op.SNAPSHOT), (b"u1", Op.DELETED), (b"u2", Op.CREATED)]
+
+
+def test_the_real_delete_after_an_inferred_one_is_dropped_and_counted():
+    feed = Feed().relist("12", {"u1": "10"}).relist("70", {}, session="s2", previous=None)
+    feed.send(T.DELETED, "u1", "60")
+    assert feed.ops("u1")[-1] == ("DELETED", "70", 2)
+    assert feed.counters.get("duplicate", 0) + feed.counters.get("stale", 0) == 1
+
+
+def test_memory_is_bounded_by_what_lives():
+    feed = Feed().relist("1", {})
+    for number in range(10, 200, 2):
+        uid = f"u{number}"
+        feed.send(T.ADDED, uid, str(number)).send(T.DELETED, uid, str(number + 1))
+    feed.send(T.PROGRESS, rv="500")
+    assert feed.partition.uids == 0
+    assert not [key for key in feed.state if not key.startswith(b"__")]
+
+
+def test_a_restored_server_begins_an_epoch_like_a_first_start():
+    feed = Feed().relist("50", {}).send(T.ADDED, "x", "100").send(T.ADDED, "z", "145").send(T.DELETED, "x", "150")
+    feed.relist("1000000110", {"x": "100"}, epoch=2, previous="145", reason="epoch")
+    assert [(c.op, c.epoch, c.seq) for c in feed.of("x")][-1] == (Op.SNAPSHOT, 2, 3)
+    gap = feed.of("x")[-1].gap
+    assert gap is not None
+    assert gap.cause == "RESURRECTED"
+    assert [(c.op, c.epoch, c.inferred) for c in feed.of("z")][-1] == (Op.DELETED, 2, True)
+    assert feed.gaps() == [("EPOCH_CHANGE", "145", "1000000110")]
+
+
+def test_unreadable_records_are_recorded_with_their_offset():
+    feed = Feed().put(Undecodable("rubbish")).put(raw(T.ADDED, "u", "007")).put(raw(T.ADDED, None, "7")).put(None)
+    details = [c.gap.detail for _, c in feed.log if c is not None and c.gap]
+    assert [d.split(": ")[0] for d in details] == [f"events partition 0 offset {n}" for n in range(3)]
+    assert (feed.counters["undecodable"], feed.counters["tombstone"]) == (3, 1)
+
+
+def test_dropped_noise_keeps_the_chain_of_emitted_versions():
+    feed = Feed(partition=Partition(0, noise="drop")).relist("5", {"u": "4"}, digest="d")
+    feed.send(T.MODIFIED, "u", "6", digest="d").send(T.MODIFIED, "u", "7", digest="e")
+    last = feed.of("u")[-1]
+    assert (last.rv, last.prev_rv, last.seq) == ("7", "4", 2)
+    assert feed.counters["noise_dropped"] == 1
+
+
+def test_a_conflict_has_a_key_of_its_own():
+    feed = Feed().relist("5", {"u": "4"}).send(T.MODIFIED, "u", "4", digest="other")
+    key, change = feed.log[-1]
+    assert key == b"__gap__/u"
+    assert change is not None
+    assert (change.op, change.uid, change.rv, change.seq) == (Op.GAP, "u", "4", None)
+    assert feed.counters["conflict"] == 1
+
+
+def test_what_was_truncated_is_a_compacted_gap():
+    feed = Feed().relist("50", {"a": "10"})
+    feed.partition.truncated(feed.offset + 5)
+    feed.offset += 5
+    feed.send(T.PROGRESS, rv="80", skip=3)
+    assert feed.gaps() == [("COMPACTED", "50", "80")]
+
+
+EVENTS = st.lists(
+    st.tuples(st.sampled_from("abc"), st.sampled_from(["put", "delete"]), st.booleans(), st.booleans()), max_size=40
+)
+
+
+@given(EVENTS, st.integers(0, 39))
+@settings(deadline=None)
+def test_repeats_and_a_restart_anywhere_leave_the_log_of_a_naive_oracle(script, restart_at):
+    """Each committed version once and in order, whatever is repeated and wherever the worker dies (G3)."""
+    feed, oracle, alive, generation = Feed().relist("1", {}), [], {}, {}
+    for number, (name, action, repeated, progress) in enumerate(script):
+        rv, uid = str(number + 10), f"{name}{generation.get(name, 0)}"
+        if action == "delete" and name not in alive:
+            continue
+        kind = T.DELETED if action == "delete" else (T.MODIFIED if name in alive else T.ADDED)
+        for _ in range(2 if repeated else 1):
+            feed.send(kind, uid, rv, name=name)
+        seq = alive.get(name, 0) + 1
+        oracle.append((uid, rv, seq))
+        if kind is T.DELETED:
+            del alive[name]
+            generation[name] = generation.get(name, 0) + 1
+        else:
+            alive[name] = seq
+        if progress:
+            feed.send(T.PROGRESS, rv=rv)
+        if number == restart_at:
+            feed.restarted()
+    got = [(c.uid, c.rv, c.seq) for _, c in feed.log if c is not None and c.uid]
+    assert got == oracle
+    assert feed.gaps() == []

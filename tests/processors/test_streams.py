@@ -1,0 +1,94 @@
+"""Coverage of a stream: G1, every interval is PROGRESS or a GAP that names bounds and cause."""
+
+from __future__ import annotations
+
+from kubecdc.records import Relist
+from processors import streams
+from tests.processors.raw import Feed, T, raw
+
+
+def test_a_first_list_and_its_bookmarks_leave_no_hole():
+    feed = Feed().relist("50", {"a": "10"}).send(T.PROGRESS, rv="60").send(T.PROGRESS, rv="60")
+    assert feed.covered() == [(None, "50"), ("50", "60")]
+    assert feed.gaps() == []
+
+
+def test_a_completed_relist_names_its_window_from_the_last_safe_version():
+    feed = Feed().relist("50", {"a": "10"}).relist("80", {"a": "10"}, previous="52", reason="expired")
+    assert feed.covered() == [(None, "50"), ("50", "52")]
+    assert feed.gaps() == [("RELIST_WINDOW", "52", "80")]
+
+
+def test_a_hole_in_a_session_is_named_when_its_bounds_are_known_and_by_its_age():
+    feed = Feed().relist("50", {}).send(T.ADDED, "b", "55", skip=2).send(T.PROGRESS, rv="60")
+    assert feed.gaps() == [("TRANSPORT_LOSS", "50", "60")]
+    assert feed.counters["records_missing"] == 2
+    assert feed.send(T.PROGRESS, rv="70").covered()[-1] == ("60", "70")
+    old = Feed().relist("50", {})
+    week_and_more = 8 * 24 * 3600 * 1000
+    old.put(raw(T.PROGRESS, rv="60", seq=old.seqs["s1"] + 1), timestamp_ms=0, now_ms=week_and_more)
+    assert old.gaps() == [("COMPACTED", "50", "60")]
+
+
+def test_another_session_covers_a_hole():
+    feed = Feed().relist("50", {})
+    feed.send(T.RESUMED, rv="50", session="s2").send(T.ADDED, "b", "55", skip=1)
+    feed.send(T.PROGRESS, rv="60", session="s2").send(T.PROGRESS, rv="58").send(T.PROGRESS, rv="65")
+    assert feed.gaps() == []
+    assert feed.covered()[-1] == ("60", "65")
+
+
+def test_a_session_that_begins_above_the_floor_leaves_a_gap():
+    feed = Feed().relist("50", {}).send(T.RESUMED, rv="70", session="s2").send(T.PROGRESS, rv="80", session="s2")
+    assert feed.gaps() == [("TRANSPORT_LOSS", "50", "70")]
+    assert feed.covered()[-1] == ("70", "80")
+
+
+def test_a_log_that_begins_inside_a_session_says_so():
+    feed = Feed().send(T.RESUMED, rv="70").send(T.ADDED, "a", "75").send(T.PROGRESS, rv="80")
+    assert feed.gaps() == [("COMPACTED", None, "70")]
+    assert feed.ops("a") == [("CREATED", "75", 1)]
+
+
+def test_lost_coverage_is_open_once_and_closed_by_what_follows():
+    feed = Feed().relist("50", {}).send(T.COVERAGE_LOST, rv="55").send(T.COVERAGE_LOST, rv="55")
+    assert feed.gaps() == [("COVERAGE_LOST", "55", None)]
+    feed.relist("90", {}, previous="55")
+    assert feed.gaps()[1:] == [("RELIST_WINDOW", "55", "90")]
+
+
+def test_a_count_that_is_wrong_is_a_gap_and_deletes_nothing():
+    feed = Feed().relist("50", {"a": "10", "b": "11"}).relist("80", {"a": "10"}, expected=2)
+    assert feed.gaps() == [("RELIST_INCOMPLETE", "50", "80")]
+    assert feed.ops("b") == [("SNAPSHOT", "11", 1)]
+
+
+def test_an_aborted_list_leaves_no_record_and_no_deletes():
+    feed = Feed().relist("50", {"a": "10"})
+    feed.send(T.RELIST_START, relist=Relist("x", "expired", "50", "60"))
+    feed.send(T.RELIST_ABORTED, relist=Relist("x", "expired"))
+    feed.send(T.RELIST_END, relist=Relist("x", "expired", "50", "60", 0))
+    assert feed.ops("a") == [("SNAPSHOT", "10", 1)]
+    assert [gap[0] for gap in feed.gaps()] == ["RELIST_INCOMPLETE"]
+
+
+def test_an_older_list_lowers_nothing():
+    feed = Feed().relist("50", {"a": "10"}).send(T.PROGRESS, rv="90").relist("70", {"a": "10"}, session="s2")
+    assert feed.gaps() == []
+    assert feed.covered()[-1] == ("50", "90")
+
+
+def test_sessions_are_bounded():
+    stream = streams.opened(raw(T.RESUMED, rv="1"))
+    for number in range(100):
+        stream, _ = streams.enter(stream, raw(T.RESUMED, rv="1", session=f"s{number}"))
+    assert [s.id for s in stream.sessions] == [f"s{n}" for n in range(100 - streams.SESSIONS_MAX, 100)]
+
+
+def test_a_repeated_delivery_is_counted_and_changes_nothing():
+    feed = Feed().relist("50", {"a": "10"})
+    again = raw(T.LISTED, "a", "10", seq=1, relist=Relist("r50", "start", None, "50"))
+    before = len(feed.log)
+    feed.put(again)
+    assert feed.counters["repeated"] == 1
+    assert len(feed.log) == before
