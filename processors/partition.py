@@ -21,6 +21,7 @@ from kubecdc.records import (
     Op,
     Progress,
     RawEvent,
+    SessionState,
     StreamState,
     UidState,
 )
@@ -101,7 +102,8 @@ class Partition:
             self._undecodable(offset, str(fault), now_ms)
             return
         name = wire.stream_name(event.cluster, event.group, event.resource, event.scope)
-        stream, missing = streams.enter(self._streams.get(name) or streams.opened(event), event)
+        stream = self._streams.get(name) or streams.opened(event)
+        session, missing = streams.enter(stream, event)
         if missing < 0:
             self._counters["repeated"] += 1
             return
@@ -109,10 +111,11 @@ class Partition:
         old = self._truncated or now_ms - timestamp_ms > self._history_ms
         at = At(self._partition, offset, event, now_ms)
         if event.type in OBJECT_TYPES:
-            stream = self._object(streams.new_epoch(stream, event), at)
+            stream = self._object(streams.new_epoch(stream, event), session, at)
         else:
             self._counters["marker"] += 1
             before = stream.floor
+            stream = streams.advance(stream, session)
             stream, outputs = streams.mark(stream, event, Cause.COMPACTED if old else Cause.TRANSPORT_LOSS)
             self._streams[name] = stream
             for output in outputs:
@@ -136,28 +139,27 @@ class Partition:
 
     # --------------------------------------------------------------------------------------------- objects
 
-    def _object(self, stream: StreamState, at: At) -> StreamState:
+    def _object(self, stream: StreamState, session: SessionState, at: At) -> StreamState:
         event = at.event
         uid = event.uid or ""
         resource = _resource_key(event)
         known = self._uids.get(resource, {}).get(uid)
         outcome = rules.decide(known, event, stream)
-        if event.type is EventType.LISTED and event.relist is not None:
-            stream = streams.listed(stream, event.relist.id)
+        listed = event.relist.id if event.type is EventType.LISTED and event.relist else None
         verdict = outcome.verdict
         if verdict is Verdict.EMITTED and outcome.noise and self._drop_noise:
             verdict = Verdict.NOISE_DROPPED
         self._counters[verdict.value] += 1
         if verdict is Verdict.EMITTED:
             self._make_room(resource, at)
-            stream = self._emit(stream, known, outcome, at)
+            self._emit(stream, known, outcome, at)
         elif known is not None:
             self._note(stream, known, verdict, event)
             if verdict is Verdict.CONFLICT:
                 self._conflict(known, at)
-        return stream
+        return streams.advance(stream, session, written=int(verdict is Verdict.EMITTED), listed=listed)
 
-    def _emit(self, stream: StreamState, known: UidState | None, outcome: Outcome, at: At) -> StreamState:
+    def _emit(self, stream: StreamState, known: UidState | None, outcome: Outcome, at: At) -> None:
         event, op = at.event, outcome.op
         if event.uid is None or op is None:
             raise AssertionError("an emitted outcome has an op, and its event a uid")
@@ -171,7 +173,6 @@ class Partition:
         self._write(changes.next_state(stream, known, event, seq, deleted=op is Op.DELETED))
         if op is Op.DELETED:
             self._changes.append((key, None))
-        return replace(stream, count=stream.count + 1)
 
     def _note(self, stream: StreamState, known: UidState, verdict: Verdict, event: RawEvent) -> None:
         """Keep what a record that was not emitted still tells: it was listed, it conflicts, it is noise."""

@@ -7,9 +7,10 @@ processor", and cases/README.md section 6.
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, replace
 from enum import StrEnum
+
+import orjson
 
 from kubecdc.records import Cause, EventType, Gap, Manager, Op, RawEvent, StreamState, UidState
 from kubecdc.versions import not_newer
@@ -45,8 +46,11 @@ STALE = Outcome(Verdict.STALE)
 CONFLICT = Outcome(Verdict.CONFLICT)
 
 
+EMITTED = {op: Outcome(Verdict.EMITTED, op) for op in Op}
+
+
 def _emit(op: Op, cause: Cause | None = None, missed: int | None = None) -> Outcome:
-    return Outcome(Verdict.EMITTED, op, Gap(cause, missed) if cause else None)
+    return Outcome(Verdict.EMITTED, op, Gap(cause, missed)) if cause else EMITTED[op]
 
 
 def decide(known: UidState | None, event: RawEvent, stream: StreamState) -> Outcome:
@@ -152,7 +156,7 @@ def _described(known: UidState, event: RawEvent, outcome: Outcome) -> Outcome:
     """Add what changed and who changed it, where there is something to compare with."""
     if outcome.verdict is not Verdict.EMITTED or outcome.op is Op.DELETED or known.deleted:
         return outcome
-    managers = tuple(m for m in event.managers if m not in known.managers)
+    managers = () if event.managers == known.managers else tuple(m for m in event.managers if m not in known.managers)
     if event.digest and event.digest == known.digest:
         return Outcome(outcome.verdict, outcome.op, outcome.gap, noise=True, changed_by=managers)
     changed = changed_paths(known.paths, event.paths)
@@ -163,10 +167,18 @@ def changed_paths(before: str, after: str) -> tuple[str, ...]:
     """JSON pointers whose digests differ, without those that lie under another one of them."""
     if before == after:
         return ()
-    old, new = json.loads(before or "{}"), json.loads(after or "{}")
-    paths = sorted(path for path in old.keys() | new.keys() if old.get(path) != new.get(path))
-    kept: list[str] = []
-    for path in paths:
-        if not any(path.startswith(f"{parent}/") for parent in kept):
-            kept.append(path)
-    return tuple(kept)
+    old, new = orjson.loads(before or "{}"), orjson.loads(after or "{}")
+    different = {path for path, _ in old.items() ^ new.items()}
+    return tuple(sorted(path for path in different if not _lies_under(path, different)))
+
+
+def _lies_under(path: str, others: set[str]) -> bool:
+    """One of `others` is an ancestor of the pointer `path`."""
+    if len(others) == 1:
+        return False
+    end = path.rfind("/")
+    while end > 0:
+        if path[:end] in others:
+            return True
+        end = path.rfind("/", 0, end)
+    return False

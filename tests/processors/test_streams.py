@@ -81,7 +81,8 @@ def test_an_older_list_lowers_nothing():
 def test_sessions_are_bounded():
     stream = streams.opened(raw(T.RESUMED, rv="1"))
     for number in range(100):
-        stream, _ = streams.enter(stream, raw(T.RESUMED, rv="1", session=f"s{number}"))
+        session, _ = streams.enter(stream, raw(T.RESUMED, rv="1", session=f"s{number}"))
+        stream = streams.advance(stream, session)
     assert [s.id for s in stream.sessions] == [f"s{n}" for n in range(100 - streams.SESSIONS_MAX, 100)]
 
 
