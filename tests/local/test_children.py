@@ -1,0 +1,85 @@
+"""A child never outlives its parent, and outlives the thread that asked for it."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import psutil
+import pytest
+
+from local import children
+
+SLEEP = [sys.executable, "-c", "import time; print('hello', flush=True); time.sleep(600)"]
+PARENT = """
+import pathlib, sys, time
+from local import children
+child = children.spawn(sys.argv[2:], log=pathlib.Path(sys.argv[1]))
+print(child.pid, flush=True)
+time.sleep(600)
+"""
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    return tmp_path / "child.log"
+
+
+def gone(pid: int) -> bool:
+    return not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+
+
+def test_child_dies_when_its_parent_is_killed(log: Path) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", PARENT, str(log), *SLEEP],
+        stdout=subprocess.PIPE,
+        cwd=Path(__file__).parents[2],
+    ) as parent:
+        assert parent.stdout is not None
+        pid = int(parent.stdout.readline())
+        # Once it speaks, the child is the program, no longer what starts it.
+        assert children.poll(lambda: b"hello" in log.read_bytes(), 20, 0.02)
+        assert not gone(pid)
+        parent.send_signal(signal.SIGKILL)
+    assert children.poll(lambda: gone(pid), 10, 0.02)
+
+
+def test_child_outlives_the_thread_that_spawned_it(log: Path) -> None:
+    started: list[children.Child] = []
+    thread = threading.Thread(target=lambda: started.append(children.spawn(SLEEP, log=log)))
+    thread.start()
+    thread.join()
+    child = started[0]
+    try:
+        assert children.poll(lambda: "hello" in child.tail(), 20, 0.02)
+        assert child.alive
+    finally:
+        child.kill()
+    assert not child.alive
+    assert child.exit_code == -signal.SIGKILL
+
+
+def test_stop_kills_a_child_that_ignores_the_request(log: Path) -> None:
+    deaf = "import signal, time; signal.signal(15, signal.SIG_IGN); print('deaf', flush=True);"
+    child = children.spawn([sys.executable, "-c", deaf + "time.sleep(600)"], log=log)
+    assert children.poll(lambda: "deaf" in child.tail(), 20, 0.02)
+    child.stop(grace_seconds=0.2)
+    assert child.exit_code == -signal.SIGKILL
+
+
+def test_tail_shows_this_run_only(log: Path) -> None:
+    log.write_text("an earlier run\n")
+    child = children.spawn([sys.executable, "-c", "print('one'); print('two')"], log=log)
+    assert children.poll(lambda: not child.alive, 20, 0.02)
+    assert child.tail() == "one\ntwo"
+    assert child.tail(lines=1) == "two"
+
+
+def test_program_that_is_missing_is_seen_in_its_log(log: Path) -> None:
+    child = children.spawn(["/no/such/program"], log=log)
+    assert children.poll(lambda: not child.alive, 20, 0.02)
+    assert child.exit_code != 0
+    assert "No such file" in child.tail()
