@@ -110,11 +110,18 @@ class ApiServer:
     def start(self) -> Self:
         """Start both and return when requests are served and namespace `default` exists.
 
-        Raises `PortTaken`, `ServerDied`, `NotReady`.
+        Raises `FolderUnusable`, `PortTaken`, `ServerDied`, `NotReady`.
         """
-        if self._etcd is None or not self._etcd.alive:
-            self._start_etcd()
-        self.start_apiserver()
+        if self.alive:
+            raise LocalError(f"kube-apiserver on {self.url} runs already")
+        children.prepare_folder(self._folder)
+        try:
+            if self._etcd is None or not self._etcd.alive:
+                self._start_etcd()
+            self.start_apiserver()
+        except BaseException:  # Ctrl-C while it starts, too
+            self.stop()
+            raise
         return self
 
     def stop(self) -> None:
@@ -292,7 +299,6 @@ class ApiServer:
                 f"{name} ended at its start (exit code {child.exit_code}). The end of {child.log}:\n{child.tail()}"
             )
         if not answered:
-            child.kill()
             raise NotReady(
                 f"{name} was not ready within {timeout_seconds:.0f} s. The end of {child.log}:\n{child.tail()}"
             )

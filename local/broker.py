@@ -116,10 +116,14 @@ class Broker:
     def start(self) -> Self:
         """Format the folder if it is new, start, and return when the broker answers.
 
-        Raises `JarsUnavailable`, `PortTaken`, `ServerDied`, `NotReady`.
+        Raises `JarsUnavailable`, `FolderUnusable`, `PortTaken`, `ServerDied`, `NotReady`.
         """
         self.launch()
-        self.wait_ready()
+        try:
+            self.wait_ready()
+        except BaseException:  # Ctrl-C while it starts, too
+            self.kill()
+            raise
         return self
 
     def launch(self) -> None:
@@ -129,6 +133,7 @@ class Broker:
         ports.check_port(self.port, "Kafka")
         ports.check_port(self._quorum.voters[self._quorum.node_id], "Kafka's controller")
         self._class_path = self._class_path or jars.class_path(self._progress)
+        children.prepare_folder(self._folder)
         config = self._write_config()
         self._format(config)
         self._child = children.spawn([*self._java(), "kafka.Kafka", str(config)], log=self.log)
@@ -142,16 +147,18 @@ class Broker:
                 f"Kafka ended at its start (exit code {child.exit_code}). The end of {self.log}:\n" + child.tail()
             )
         if not answered:
-            self.kill()
             raise NotReady(
                 f"Kafka did not answer on {self.bootstrap} within {timeout_seconds:.0f} s. "
                 f"The end of {self.log}:\n{child.tail()}"
             )
 
-    def stop(self) -> None:
-        """Stop in order (SIGTERM), by force after a deadline; nothing happens when it is down."""
+    def stop(self, grace_seconds: float = _STOP_SECONDS) -> None:
+        """Stop in order (SIGTERM), by force after a deadline; nothing happens when it is down.
+
+        The last brokers of a quorum of several need the force: no controller lets them go.
+        """
         if self._child is not None:
-            self._child.stop(_STOP_SECONDS)
+            self._child.stop(grace_seconds)
 
     def kill(self) -> None:
         """End the broker at once, as a crash does (SIGKILL)."""
@@ -212,7 +219,6 @@ class Broker:
             "log.dirs": str(self._folder / "data"),
             **self._extra,
         }
-        self._folder.mkdir(parents=True, exist_ok=True)
         path = self._folder / "server.properties"
         path.write_text("".join(f"{key}={_escaped(value)}\n" for key, value in values.items()), encoding="utf-8")
         return path

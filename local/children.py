@@ -13,10 +13,13 @@ import queue
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from concurrent.futures import Future
 from typing import TYPE_CHECKING
+
+from local.errors import FolderUnusable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -58,6 +61,7 @@ class Child:
     def stop(self, grace_seconds: float = 20.0) -> None:
         """Ask the process to end (SIGTERM), and kill it when it has not after `grace_seconds`."""
         self._process.terminate()
+        self.thaw()  # a frozen process cannot do what it was asked
         try:
             self._process.wait(grace_seconds)
         except subprocess.TimeoutExpired:
@@ -108,6 +112,16 @@ def spawn(argv: Sequence[str], *, log: Path, env: Mapping[str, str] | None = Non
         return Child(process, log, start)
 
     return _spawner.run(fork)
+
+
+def prepare_folder(folder: Path) -> None:
+    """Make `folder` if it is missing; `FolderUnusable` when a file cannot be made in it."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise FolderUnusable(f"cannot write in {folder} ({error}): choose another folder") from error
 
 
 def poll(condition: Callable[[], bool], timeout_seconds: float, every_seconds: float) -> bool:

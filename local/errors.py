@@ -3,6 +3,7 @@
 - `LocalError`: the message is complete; show it and stop
     - `JarsUnavailable`: mend the network or the cache, then try again
     - `BinariesMissing`: get kube-apiserver and etcd, then try again
+    - `FolderUnusable`: choose another folder, or mend its permissions
     - `PortTaken`: choose another port
     - `ServerDied`, `NotReady`: read the log that the message names
     - `HistoryLost`: the ground truth has a hole; start it earlier or compact later
@@ -21,6 +22,10 @@ class JarsUnavailable(LocalError):  # noqa: N818 - named by the state that the u
 
 class BinariesMissing(LocalError):  # noqa: N818 - as above
     """kube-apiserver or etcd is not where it was looked for."""
+
+
+class FolderUnusable(LocalError):  # noqa: N818 - as above
+    """A folder that servers shall write to cannot be written to."""
 
 
 class PortTaken(LocalError):  # noqa: N818 - as above

@@ -15,7 +15,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from local.errors import JarsUnavailable
+from local import children
+from local.errors import FolderUnusable, JarsUnavailable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -50,6 +51,10 @@ def class_path(progress: Callable[[str], None] | None = None) -> str:
     Raises `JarsUnavailable` when that fails. `progress` gets one line before a fetch starts.
     """
     folder = cache_folder()
+    try:
+        children.prepare_folder(folder)
+    except FolderUnusable as error:
+        raise JarsUnavailable(f"{error}, by XDG_CACHE_HOME, to keep Kafka's jars in") from error
     listing = folder / f"kafka-{KAFKA_VERSION}.classpath"
     with _locked(folder / "kafka.lock"):
         jars = _listed(listing)
@@ -65,7 +70,6 @@ def class_path(progress: Callable[[str], None] | None = None) -> str:
 
 @contextmanager
 def _locked(path: Path) -> Iterator[None]:
-    path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w", encoding="utf-8") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield

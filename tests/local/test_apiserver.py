@@ -134,14 +134,14 @@ def test_taken_port_is_refused(envtest_folder: Path, tmp_path: Path) -> None:
         server = ApiServer(tmp_path, binaries=envtest_folder, port=port)
         with pytest.raises(PortTaken, match=f"port {port} for kube-apiserver"):
             server.start()
-    server.stop()
 
 
 def test_server_that_dies_at_its_start_shows_its_log(envtest_folder: Path, tmp_path: Path) -> None:
+    running = {child.pid for child in psutil.Process().children()}
     server = ApiServer(tmp_path, binaries=envtest_folder, flags=["--no-such-flag"])
     with pytest.raises(ServerDied, match=r"(?s)kube-apiserver ended at its start.*no-such-flag"):
         server.start()
-    server.stop()
+    assert {child.pid for child in psutil.Process().children()} == running
 
 
 def test_missing_programs_are_named_with_the_way_to_get_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

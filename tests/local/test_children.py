@@ -12,6 +12,7 @@ import psutil
 import pytest
 
 from local import children
+from local.errors import FolderUnusable
 
 SLEEP = [sys.executable, "-c", "import time; print('hello', flush=True); time.sleep(600)"]
 PARENT = """
@@ -68,6 +69,21 @@ def test_stop_kills_a_child_that_ignores_the_request(log: Path) -> None:
     assert children.poll(lambda: "deaf" in child.tail(), 20, 0.02)
     child.stop(grace_seconds=0.2)
     assert child.exit_code == -signal.SIGKILL
+
+
+def test_frozen_child_can_be_stopped(log: Path) -> None:
+    child = children.spawn(SLEEP, log=log)
+    assert children.poll(lambda: "hello" in child.tail(), 20, 0.02)
+    child.freeze()
+    assert children.poll(lambda: psutil.Process(child.pid).status() == psutil.STATUS_STOPPED, 10, 0.02)
+    child.stop(grace_seconds=20)
+    assert child.exit_code == -signal.SIGTERM
+
+
+def test_folder_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(FolderUnusable, match="choose another folder"):
+        children.prepare_folder(tmp_path / "file" / "data")
 
 
 def test_tail_shows_this_run_only(log: Path) -> None:
