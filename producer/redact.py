@@ -1,0 +1,207 @@
+"""What must not leave the producer, and its replacement by a keyed digest, so that a change stays visible.
+
+Pure. Redacted are the values of Secrets, annotations in which clients keep a copy of the whole manifest (of every
+kind), and what the user's rules name. Equal values get equal replacements under one key. It fails closed: what cannot
+be redacted for certain raises, and the caller leaves the object out. It does not know where the key comes from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import Any
+
+import orjson
+from jsonpath_ng.ext.parser import parse as parse_path
+from jsonpath_ng.jsonpath import JSONPath, Root, This
+
+from kubecdc.errors import Misconfigured
+from producer.digests import encode
+
+MARK = "hmac:"
+KEY_BYTES_MIN, KEY_BYTES_MAX = 16, 64
+# Clients keep the manifest they applied, Secret values and all, in these.
+MANIFEST_COPIES = (
+    "kubectl.kubernetes.io/last-applied-configuration",
+    "kapp.k14s.io/original",
+    "objectset.rio.cattle.io/applied",
+    "banzaicloud.com/last-applied",
+)
+_IDENTITY = ("uid", "name", "namespace", "resourceVersion")
+
+
+class RedactionFailed(Exception):  # noqa: N818 - named by what happened
+    """The object may still hold what must not leave: leave it out. Carries no content."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A user's rule: every value that `path` finds in objects of `kind` (and `group`; None is any) is replaced."""
+
+    kind: str
+    group: str | None
+    path: JSONPath
+
+    def covers(self, group: str, kind: str) -> bool:
+        """The rule is about this kind."""
+        return self.kind in ("*", kind) and self.group in (None, group)
+
+
+def parse_rules(texts: Iterable[str]) -> tuple[Rule, ...]:
+    """Read rules such as `ConfigMap:$.data.password`, `Widget.example.io:$.spec.token`, `*:$.metadata.labels.owner`.
+
+    Raises Misconfigured with every problem found.
+    """
+    rules, problems = [], []
+    for text in texts:
+        kind, colon, path = text.partition(":")
+        name, dot, group = kind.strip().partition(".")
+        if not colon or not name or not path.strip():
+            problems.append(f"redaction rule {text!r}: write KIND:JSONPATH, as in `ConfigMap:$.data.password`")
+            continue
+        try:
+            parsed = parse_path(path.strip())
+        except Exception as error:  # noqa: BLE001 - the parser raises bare Exceptions of several kinds
+            problems.append(f"redaction rule {text!r}: not a JSONPath: {' '.join(str(error).split())}")
+            continue
+        if isinstance(parsed, Root | This) or str(parsed).removeprefix("$.") in _FORBIDDEN:
+            problems.append(f"redaction rule {text!r}: uid, name, namespace and resourceVersion identify the object")
+            continue
+        rules.append(Rule(name, group if dot else None, parsed))
+    if problems:
+        raise Misconfigured(*problems)
+    return tuple(rules)
+
+
+_FORBIDDEN = frozenset({"metadata", *(f"metadata.{name}" for name in _IDENTITY)})
+
+
+class Redactor:
+    """The key and the user's rules. Raises Misconfigured for a key that is too short or too long."""
+
+    def __init__(self, key: bytes, rules: tuple[Rule, ...] = ()) -> None:
+        if not KEY_BYTES_MIN <= len(key) <= KEY_BYTES_MAX:
+            raise Misconfigured(
+                f"the redaction key has {len(key)} bytes: give {KEY_BYTES_MIN} to {KEY_BYTES_MAX} random ones"
+            )
+        self._key = key
+        self._rules = rules
+
+    @property
+    def key_id(self) -> str:
+        """Eight hex digits that name the key and tell nothing about it."""
+        return blake2b(b"key id", digest_size=4, key=self._key).hexdigest()
+
+    def for_kind(self, group: str, kind: str) -> Redaction:
+        """Return what applies to one kind; make it once and keep it."""
+        paths = tuple(rule.path for rule in self._rules if rule.covers(group, kind))
+        return Redaction(self._key, self.key_id, group == "" and kind == "Secret", paths)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Redaction:
+    """Redaction of one kind. It has no repr of its own, since it holds the key."""
+
+    key: bytes
+    key_id: str
+    secret: bool
+    paths: tuple[JSONPath, ...]
+
+    def apply(self, obj: dict[str, Any]) -> tuple[dict[str, Any], int]:
+        """Return the object without what must not leave, and how many values were replaced.
+
+        `obj` itself is not changed; what needs no change is shared. Raises RedactionFailed.
+        """
+        try:
+            return self._apply(obj)
+        except Exception:  # noqa: BLE001 - whatever went wrong, its text may hold content
+            failed = RedactionFailed("a redaction rule could not be applied")
+        raise failed
+
+    def replacement(self, value: Any) -> str:
+        """Keyed digest of a value: of a string's own bytes, of anything else's JSON."""
+        text = b"s" + value.encode() if isinstance(value, str) else b"j" + encode(value, sort=True)
+        return MARK + blake2b(text, digest_size=16, key=self.key).hexdigest()
+
+    def _apply(self, obj: dict[str, Any]) -> tuple[dict[str, Any], int]:
+        count = 0
+        metadata = obj.get("metadata")
+        if isinstance(metadata, dict) and "annotations" in metadata:
+            annotations, count = self._annotations(metadata["annotations"])
+            if count:
+                obj = {**obj, "metadata": {**metadata, "annotations": annotations}}
+        if self.secret:
+            for field in ("data", "stringData"):
+                if obj.get(field) is not None:
+                    hidden, more = self._values(obj[field])
+                    obj = {**obj, field: hidden}
+                    count += more
+        if self.paths:
+            obj, more = self._by_rules(obj)
+            count += more
+        return obj, count
+
+    def _annotations(self, annotations: Any) -> tuple[Any, int]:
+        if not isinstance(annotations, dict):
+            return (annotations, 0) if annotations is None else (self.replacement(annotations), 1)
+        held = {key: self.replacement(annotations[key]) for key in MANIFEST_COPIES if key in annotations}
+        return {**annotations, **held} if held else annotations, len(held)
+
+    def _values(self, values: Any) -> tuple[Any, int]:
+        if isinstance(values, dict):
+            return {key: self.replacement(value) for key, value in values.items()}, len(values)
+        return self.replacement(values), 1
+
+    def _by_rules(self, obj: dict[str, Any]) -> tuple[dict[str, Any], int]:
+        copy = orjson.loads(encode(obj))
+        hidden: list[Any] = []
+
+        def hide(value: Any, *_: Any) -> str:
+            if isinstance(value, str) and value.startswith(MARK) and value in made:
+                return value
+            hidden.append(value)
+            made.add(replaced := self.replacement(value))
+            return replaced
+
+        made: set[str] = set()
+        for path in self.paths:
+            path.update(copy, hide)
+            # An update may pass over what a find sees: that must not go out.
+            if not all(match.value in made for match in path.find(copy)):
+                raise RedactionFailed
+        if hidden:
+            _forget_in_managed_fields(copy.get("metadata"), hidden)
+        return copy, len(hidden)
+
+
+def _forget_in_managed_fields(metadata: Any, hidden: list[Any]) -> None:
+    """Field sets name map keys, and members of lists by value (`v:"x"`, `k:{"name":"x"}`): drop those that tell."""
+    entries = metadata.get("managedFields") if isinstance(metadata, dict) else None
+    if not isinstance(entries, list):
+        return
+    compound = any(isinstance(value, dict | list) for value in hidden)
+    for entry in entries:
+        if isinstance(entry, dict) and (compound or _shows(entry.get("fieldsV1"), hidden)):
+            entry["fieldsV1"] = {}
+
+
+def _shows(fields: Any, hidden: list[Any]) -> bool:
+    stack = [fields]
+    while stack:
+        inner = stack.pop()
+        if not isinstance(inner, dict):
+            continue
+        for key, below in inner.items():
+            stack.append(below)
+            if key.startswith(("v:", "k:")) and _tells(orjson.loads(key[2:]), hidden):
+                return True
+    return False
+
+
+def _tells(named: Any, hidden: list[Any]) -> bool:
+    for leaf in named.values() if isinstance(named, dict) else (named,):
+        for value in hidden:
+            if leaf == value or (isinstance(leaf, str) and isinstance(value, str) and value and value in leaf):
+                return True
+    return False
