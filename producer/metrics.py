@@ -1,0 +1,150 @@
+"""What the producer counts, and the page and probes that show it.
+
+Numbers only: no names of objects, no content. One registry for each `Metrics`, so that several producers fit into one
+process. Every drop, refusal and omission has a counter here.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, generate_latest
+from prometheus_client.exposition import CONTENT_TYPE_LATEST
+
+from kubecdc.errors import Misconfigured
+from kubecdc.records import EventType, RawEvent
+
+_PREFIX = "kubecdc_producer"
+
+
+class Metrics:
+    """All metrics of one producer."""
+
+    def __init__(self) -> None:
+        self.registry = registry = CollectorRegistry()
+
+        def counter(name: str, text: str, *labels: str) -> Counter:
+            return Counter(f"{_PREFIX}_{name}", text, labels, registry=registry)
+
+        def gauge(name: str, text: str, *labels: str) -> Gauge:
+            return Gauge(f"{_PREFIX}_{name}", text, labels, registry=registry)
+
+        self.events = counter(
+            "events", "Records sent, markers included (once, not for each partition)", "resource", "type"
+        )
+        self.omitted = counter("omitted", "Objects published without their content", "resource", "reason")
+        self.positions = counter("positions", "Positions handed over to be stored", "resource")
+        self.occurrences = {
+            "relists": counter("relists", "Streams given up for a new list", "resource", "reason"),
+            "relist_aborted": counter("relist_aborted", "Lists given up after they were announced", "resource"),
+            "refusals": counter("refusals", "Requests that the server refused or did not answer", "resource", "reason"),
+            "older_lists": counter("older_lists", "Lists that contradict what was read before", "resource"),
+            "coverage_lost": counter("coverage_lost", "Times that a kind could not be watched any more", "resource"),
+            "watchlist_fallbacks": counter("watchlist_fallbacks", "Streamed lists given up for paged ones", "resource"),
+            "audits": counter("audits", "Audit lists by how they ended", "resource", "result"),
+            "drift": counter("audit_drift", "Audits that found something the stream had lost", "resource"),
+        }
+        self.last_frame = gauge(
+            "last_frame_timestamp_seconds", "When the server last sent something", "resource", "scope"
+        )
+        self.phase = gauge("session_phase", "1 for the phase that a session is in", "resource", "scope", "phase")
+        self.depth = gauge("queue_depth", "Records that Kafka has not acknowledged")
+        self.listed = gauge("list_items", "Items read of the list under way", "resource", "scope")
+
+    def value(self, name: str, **labels: str) -> float:
+        """Sum of all samples `name` (with or without the prefix) that carry these labels; 0 when there is none."""
+        full = name if name.startswith(_PREFIX) else f"{_PREFIX}_{name}"
+        return sum(
+            sample.value
+            for family in self.registry.collect()
+            for sample in family.samples
+            if sample.name == full and labels.items() <= sample.labels.items()
+        )
+
+
+class StreamMetrics:
+    """The metrics of one session, with its labels filled in."""
+
+    def __init__(self, metrics: Metrics, resource: str, scope: str) -> None:
+        self._metrics = metrics
+        self._resource, self._scope = resource, scope
+        self._sent = {kind: metrics.events.labels(resource, kind.value) for kind in EventType}
+        self._stored = metrics.positions.labels(resource)
+        self._frame = metrics.last_frame.labels(resource, scope)
+        self._phase = ""
+
+    def object_sent(self, event: RawEvent) -> None:
+        """Count a record of an object, and what was left out of it."""
+        self._sent[event.type].inc()
+        if event.object_omitted is not None:
+            self._metrics.omitted.labels(self._resource, event.object_omitted.reason).inc()
+
+    def marked(self, kind: EventType) -> None:
+        """Count a marker, once for all its partitions."""
+        self._sent[kind].inc()
+
+    def position_stored(self) -> None:
+        """Count a position."""
+        self._stored.inc()
+
+    def count(self, what: str, label: str) -> None:
+        """Count what a session names. Reasons are cut at the colon: what follows may differ each time."""
+        counter = self._metrics.occurrences[what]
+        labels = (self._resource, label.partition(":")[0]) if label else (self._resource,)
+        counter.labels(*labels).inc()
+
+    def frame(self) -> None:
+        """Note that the server sent something just now."""
+        self._frame.set_to_current_time()
+
+    def listed(self, items: int) -> None:
+        """Tell how far the list under way is."""
+        self._metrics.listed.labels(self._resource, self._scope).set(items)
+
+    def phase(self, phase: str) -> None:
+        """Tell which phase the session is in."""
+        if phase != self._phase:
+            if self._phase:
+                self._metrics.phase.labels(self._resource, self._scope, self._phase).set(0)
+            self._metrics.phase.labels(self._resource, self._scope, phase).set(1)
+            self._phase = phase
+
+
+class MetricsServer:
+    """Serves /metrics, /healthz and /readyz. Raises Misconfigured when the port cannot be had."""
+
+    def __init__(self, port: int, metrics: Metrics, healthy: Callable[[], bool], ready: Callable[[], bool]) -> None:
+        def page(path: str) -> tuple[int, bytes, str]:
+            if path == "/metrics":
+                return 200, generate_latest(metrics.registry), CONTENT_TYPE_LATEST
+            probe = {"/healthz": healthy, "/readyz": ready}.get(path)
+            if probe is None:
+                return 404, b"see /metrics, /healthz, /readyz\n", "text/plain"
+            return (200, b"ok\n", "text/plain") if probe() else (503, b"not yet\n", "text/plain")
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                status, body, kind = page(self.path.partition("?")[0])
+                self.send_response(status)
+                self.send_header("Content-Type", kind)
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, *args: object) -> None:
+                """Probes are no news."""
+
+        try:
+            self._server = ThreadingHTTPServer(("", port), Handler)
+        except (OSError, OverflowError) as error:
+            raise Misconfigured(f"--metrics-port {port} cannot be used: {error}") from error
+        self._server.daemon_threads = True
+        self.port = int(self._server.server_address[1])
+        threading.Thread(target=self._server.serve_forever, name="metrics", daemon=True).start()
+
+    def close(self) -> None:
+        """Stop serving."""
+        self._server.shutdown()
+        self._server.server_close()

@@ -1,0 +1,158 @@
+"""From a session's outputs to records in the sink: partition, sequence number, bytes, and which position may be stored.
+
+It knows neither the cluster nor why something is published. `seq` is contiguous for each partition over everything that
+has a value, markers included, so that a reader sees every hole. Called by the session's thread; acknowledgements come
+in any thread.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+
+from kubecdc import wire
+from kubecdc.codec import Codec
+from kubecdc.records import EventType, Position, RawEvent
+from producer import convert
+from producer.metrics import StreamMetrics
+from producer.positions import Tracker
+from producer.signals import Checkpoint, Mark, Publish, PublishAbsent
+from producer.sink import Sink
+
+
+class Publisher:
+    """Numbers, encodes and sends the records of one session. `now_ms` is the wall clock in epoch ms."""
+
+    def __init__(
+        self,
+        context: convert.Context,
+        sink: Sink,
+        codecs: tuple[Codec, Codec],
+        metrics: StreamMetrics,
+        now_ms: Callable[[], int],
+    ) -> None:
+        self._context = context
+        self._sink = sink
+        self._events, self._positions = codecs
+        self._metrics = metrics
+        self._now_ms = now_ms
+        self._stream = wire.stream_name(context.cluster, context.group, context.resource, context.scope)
+        partitions = sink.partitions
+        self._next = [0] * partitions
+        self._listed = [0] * partitions
+        self._tracker: Tracker[Position] = Tracker(partitions)
+        self._lock = threading.Lock()
+        self._on_ack = [partial(self._acked, partition) for partition in range(partitions)]
+        self._abandoned = False
+
+    def move(self, version: str) -> None:
+        """Later records are of this API version."""
+        self._context = replace(self._context, version=version)
+
+    def publish(self, out: Publish) -> None:
+        """Send the record of an object; a DELETED is followed by a tombstone."""
+        partition = wire.partition_of(out.item.uid, len(self._next))
+        event = convert.to_event(
+            self._context,
+            out.item,
+            out.type,
+            epoch=out.epoch,
+            seq=self._next[partition],
+            observed_at=self._now_ms(),
+            relist=out.relist,
+        )
+        if out.type is EventType.LISTED:
+            self._listed[partition] += 1
+        self._metrics.object_sent(event)
+        self._object(partition, event)
+
+    def publish_absent(self, out: PublishAbsent) -> None:
+        """Send the DELETED of an object that an audit did not find."""
+        partition = wire.partition_of(out.uid, len(self._next))
+        event = convert.absent(
+            self._context,
+            out.uid,
+            out.rv,
+            epoch=out.epoch,
+            seq=self._next[partition],
+            observed_at=self._now_ms(),
+            relist=out.relist,
+        )
+        self._metrics.object_sent(event)
+        self._object(partition, event)
+
+    def mark(self, out: Mark) -> None:
+        """Send a marker to every partition; RELIST_END tells each how many items it was sent."""
+        if out.type is EventType.RELIST_START:
+            self._listed = [0] * len(self._next)
+        key = wire.marker_key(self._stream, out.type)
+        observed_at = self._now_ms()
+        for partition, seq in enumerate(self._next):
+            relist = out.relist
+            if relist is not None and out.type is EventType.RELIST_END:
+                relist = replace(relist, expected=self._listed[partition])
+            event = convert.marker(
+                self._context,
+                out.type,
+                epoch=out.epoch,
+                seq=seq,
+                observed_at=observed_at,
+                rv=out.rv,
+                relist=relist,
+                detail=out.detail,
+            )
+            self._send(partition, key, event)
+        self._metrics.marked(out.type)
+
+    def checkpoint(self, out: Checkpoint) -> None:
+        """Store the position as soon as everything sent so far is acknowledged."""
+        context = self._context
+        position = Position(
+            context.cluster,
+            context.group,
+            context.resource,
+            context.scope,
+            out.epoch,
+            out.rv,
+            context.version,
+            context.session,
+            self._now_ms(),
+        )
+        with self._lock:
+            self._store(self._tracker.checkpoint(position))
+
+    def settled(self) -> bool:
+        """Everything sent is acknowledged, and its position handed to the sink."""
+        with self._lock:
+            return self._tracker.outstanding == 0 and self._tracker.pending == 0
+
+    def abandon(self) -> None:
+        """Store no position from now on, as if the process had died."""
+        with self._lock:
+            self._abandoned = True
+
+    def _object(self, partition: int, event: RawEvent) -> None:
+        key = (event.uid or "").encode()
+        self._send(partition, key, event)
+        if event.type is EventType.DELETED:
+            self._hand_over(partition, key, None)
+
+    def _send(self, partition: int, key: bytes, event: RawEvent) -> None:
+        self._next[partition] += 1
+        self._hand_over(partition, key, self._events.encode(event))
+
+    def _hand_over(self, partition: int, key: bytes, value: bytes | None) -> None:
+        with self._lock:
+            self._tracker.produced(partition)
+        self._sink.send(partition, key, value, self._on_ack[partition])
+
+    def _acked(self, partition: int) -> None:
+        with self._lock:
+            self._store(self._tracker.acked(partition))
+
+    def _store(self, position: Position | None) -> None:
+        if position is not None and not self._abandoned:
+            self._sink.store_position(self._stream.encode(), self._positions.encode(position))
+            self._metrics.position_stored()

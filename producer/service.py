@@ -1,0 +1,249 @@
+"""The supervisor: which sessions run, from the first discovery to the graceful end.
+
+It starts one session for each resource and namespace, parks and wakes them as kinds come and go, and ends the process's
+work when one fails, since a kind that nobody watches is worse than a restart. It can be embedded: the sink and the
+cluster are handed in, and nothing here reads the environment or handles signals.
+"""
+
+from __future__ import annotations
+
+import logging
+import queue
+import secrets
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+from kubecdc import errors, wire
+from kubecdc.codec import Codec, SchemaIds
+from kubecdc.records import Position
+from producer import session
+from producer.cluster import Cluster
+from producer.convert import Context
+from producer.driver import Driver, begin
+from producer.lanes import Target
+from producer.metrics import Metrics, StreamMetrics
+from producer.progress import ListProgress
+from producer.publisher import Publisher
+from producer.redact import Redactor, parse_rules
+from producer.selection import Discovery, ResourceInfo, Selection, choose, diff
+from producer.settings import ProducerSettings
+from producer.signals import AuditDue, Back, Gone, Moved, Start, Stop
+from producer.sink import Sink
+
+log = logging.getLogger(__name__)
+
+WATCHLIST_SINCE = (1, 32)
+STOP_S = 20.0
+TURN_S = 0.1
+Key = tuple[str, str, str]  # group, resource, scope
+
+
+def now_ms() -> int:
+    """Wall clock in epoch milliseconds, for `observed_at`."""
+    return time.time_ns() // 1_000_000
+
+
+class Producer:
+    """Turns a cluster's LIST and WATCH into records in a sink.
+
+    Raises Misconfigured for unusable rules or patterns. `topics` are the names of the events and positions topics, for
+    the subjects of a Schema Registry.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        sink: Sink,
+        settings: ProducerSettings,
+        *,
+        metrics: Metrics | None = None,
+        registry: SchemaIds | None = None,
+        topics: tuple[str, str] = ("", ""),
+    ) -> None:
+        self.metrics = metrics or Metrics()
+        self._cluster = cluster
+        self._sink = sink
+        self._watch = settings.watch
+        self._codecs = (Codec(topics[0], registry), Codec(topics[1], registry))
+        self._redactor = Redactor(
+            settings.redaction.key or secrets.token_bytes(32), parse_rules(settings.redaction.rules)
+        )
+        self._progress = ListProgress()
+        self._run_id = secrets.token_hex(6)
+        self._drivers: dict[Key, Driver] = {}
+        self._parked: set[Key] = set()
+        self._selection = Selection(())
+        self._positions: Mapping[str, bytes] = {}
+        self._streamed = False
+        self._ready = threading.Event()
+        self._killed = threading.Event()
+        self.metrics.depth.set_function(sink.depth)
+
+    # --- for other threads ------------------------------------------------------------------------------------------
+
+    def audit_now(self) -> None:
+        """Let an audit fall due in every session."""
+        for driver in list(self._drivers.values()):
+            driver.order(AuditDue())
+
+    def kill(self) -> None:
+        """Abandon everything, as a killed process would; `run` returns soon after."""
+        self._killed.set()
+        for driver in list(self._drivers.values()):
+            driver.kill()
+
+    def settled(self) -> bool:
+        """All that was read is sent, acknowledged, and its position stored."""
+        drivers = list(self._drivers.values())
+        return self._ready.is_set() and all(driver.settled() for driver in drivers) and self._sink.depth() == 0
+
+    def healthy(self) -> bool:
+        """No session has failed."""
+        return not any(driver.failed for driver in list(self._drivers.values()))
+
+    def ready(self) -> bool:
+        """Every session has a version to watch from, or says in the log that it has lost coverage."""
+        return self._ready.is_set() and all(driver.covered() for driver in list(self._drivers.values()))
+
+    # --- the work ---------------------------------------------------------------------------------------------------
+
+    def run(self, stop: threading.Event) -> None:
+        """Work until `stop` is set, then end gracefully: last PROGRESS, acknowledgements, positions.
+
+        Raises Misconfigured or Unreachable at the start, SessionFailed or SinkFailed later.
+        """
+        self._streamed = self._may_stream()
+        discovery = self._cluster.discover()
+        selection = choose(discovery, self._watch.resources, self._watch.exclude)
+        if selection.problems:
+            raise errors.Misconfigured(*selection.problems)
+        for sentence in selection.awaited:
+            log.warning("%s", sentence)
+        self._positions = self._sink.positions()
+        self._selection = selection
+        for kind in selection.resources:
+            self._appeared(kind)
+        self._ready.set()
+        found: queue.SimpleQueue[Discovery] = queue.SimpleQueue()
+        threading.Thread(target=self._discover, args=(stop, found), name="discovery", daemon=True).start()
+        try:
+            self._supervise(stop, found)
+        finally:
+            self._end()
+
+    def _may_stream(self) -> bool:
+        if self._watch.watchlist == "auto":
+            return self._cluster.version() >= WATCHLIST_SINCE
+        self._cluster.version()
+        return self._watch.watchlist == "always"
+
+    def _supervise(self, stop: threading.Event, found: queue.SimpleQueue[Discovery]) -> None:
+        while not stop.wait(TURN_S) and not self._killed.is_set():
+            for driver in self._drivers.values():
+                if driver.failed is not None:
+                    raise driver.failed
+            while not found.empty():
+                self._follow(found.get())
+
+    def _discover(self, stop: threading.Event, found: queue.SimpleQueue[Discovery]) -> None:
+        """Read discovery again and again; a failure says nothing about kinds."""
+        while not stop.wait(self._watch.discovery_interval_s) and not self._killed.is_set():
+            try:
+                found.put(self._cluster.discover())
+            except errors.KubecdcError as error:
+                log.warning("discovery: %s", error)
+
+    def _follow(self, discovery: Discovery) -> None:
+        """Take over what came, went or moved."""
+        chosen = choose(discovery, self._watch.resources, self._watch.exclude)
+        changes = diff(self._selection, chosen, discovery)
+        resources = {info.key: info for info in self._selection.resources}
+        for info in changes.gone:
+            resources.pop(info.key, None)
+            log.warning("%s is not served any more", info.name)
+            for key in self._keys(info):
+                self._parked.add(key)
+                self._drivers[key].order(Gone())
+        for _, info in changes.moved:
+            resources[info.key] = info
+            log.info("%s is read as %s from now on", info.name, info.group_version)
+            for key in self._keys(info):
+                self._drivers[key].retarget(self._target(info, key[2]), Moved())
+        for info in changes.appeared:
+            resources[info.key] = info
+            self._appeared(info)
+        self._selection = replace(chosen, resources=tuple(resources.values()))
+
+    def _keys(self, info: ResourceInfo) -> list[Key]:
+        return [key for key in self._drivers if key[:2] == info.key]
+
+    def _scopes(self, info: ResourceInfo) -> Iterator[str]:
+        if not self._watch.namespaces:
+            yield ""
+        elif info.namespaced:
+            yield from self._watch.namespaces
+        else:
+            log.info("%s has no namespaces and is left out, since namespaces are given", info.name)
+
+    def _target(self, info: ResourceInfo, scope: str) -> Target:
+        return Target(info, scope, self._watch.page_size)
+
+    def _appeared(self, info: ResourceInfo) -> None:
+        for scope in self._scopes(info):
+            key = (*info.key, scope)
+            if key in self._parked:
+                self._parked.discard(key)
+                self._drivers[key].retarget(self._target(info, scope), Back())
+            else:
+                self._drivers[key] = self._session(info, scope)
+
+    def _session(self, info: ResourceInfo, scope: str) -> Driver:
+        session_id = f"{self._run_id}.{len(self._drivers)}"
+        context = Context(
+            self._cluster.name,
+            info.group,
+            info.version,
+            info.resource,
+            info.kind,
+            scope,
+            session_id,
+            self._redactor.for_kind(info.group, info.kind),
+            self._watch.max_object_bytes,
+        )
+        metrics = StreamMetrics(self.metrics, info.name, scope)
+        publisher = Publisher(context, self._sink, self._codecs, metrics, now_ms)
+        machine = session.new(session_id, self._watch, streamed=self._streamed)
+        driver = Driver(machine, self._target(info, scope), self._cluster, publisher, metrics, self._progress)
+        position = self._position(context)
+        log.info("%s starts %s", driver.name, f"after {position.rv}" if position else "with a list")
+        begin(driver, Start(position.rv, position.epoch) if position else Start(None, 1))
+        return driver
+
+    def _position(self, context: Context) -> Position | None:
+        stream = wire.stream_name(context.cluster, context.group, context.resource, context.scope)
+        stored = self._positions.get(stream)
+        if stored is None:
+            return None
+        try:
+            record = self._codecs[1].decode(stored)
+        except errors.Undecodable as error:
+            log.warning("stored position of %s cannot be read, so it is listed anew: %s", stream, error)
+            return None
+        return record if isinstance(record, Position) else None
+
+    def _end(self) -> None:
+        """Stop all sessions; what is not acknowledged in time will be read again at the next start."""
+        self._progress.close()
+        drivers = list(self._drivers.values())
+        if not self._killed.is_set():
+            deadline = time.monotonic() + STOP_S
+            for driver in drivers:
+                driver.order(Stop())
+            for driver in drivers:
+                driver.join(max(0.0, deadline - time.monotonic()))
+            if not self._sink.flush(max(0.1, deadline - time.monotonic())):
+                log.warning("not everything was acknowledged in time; it will be read again")
+        for driver in drivers:
+            driver.kill()
