@@ -14,10 +14,10 @@ from functools import partial
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
-from confluent_kafka.admin import (
+from confluent_kafka.admin import (  # type: ignore[attr-defined]  # documented, but not in the stubs' __all__
     AdminClient,
-    ConfigResource,  # type: ignore[attr-defined]  # documented, yet not in the stubs' __all__
-    ResourceType,  # type: ignore[attr-defined]
+    ConfigResource,
+    ResourceType,
 )
 
 from kubecdc import errors, topics
