@@ -1,0 +1,135 @@
+"""The kinds of values that settings take: how text becomes a value, and the sentence that says what is wanted.
+
+Pure but for `file` and `folder`, which look whether a path exists, so that a wrong path is told with the others.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A kind of value. `parse` raises ValueError with a sentence; `wanted` completes "must be …"."""
+
+    metavar: str
+    wanted: str
+    parse: Callable[[str], Any]
+
+
+def _text(given: str) -> str:
+    if not given.strip():
+        raise ValueError("must not be empty")
+    return given
+
+
+def _boolean(given: str) -> bool:
+    known = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False}
+    if given.strip().lower() not in known:
+        raise ValueError("must be true or false")
+    return known[given.strip().lower()]
+
+
+def _seconds(given: str) -> float:
+    match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)(ms|s|m|h|d|)", given.strip(), re.ASCII)
+    if match is None:
+        raise ValueError("must be seconds, or a duration such as 500ms, 30s, 5m, 2h or 7d")
+    unit = {"ms": 0.001, "s": 1.0, "": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}[match[2]]
+    return float(match[1]) * unit
+
+
+def _file(given: str) -> Path:
+    found = Path(given).expanduser()
+    if not found.is_file():
+        raise ValueError("must be a file that exists")
+    return found
+
+
+def _folder(given: str) -> Path:
+    found = Path(given).expanduser()
+    if not found.is_dir():
+        raise ValueError("must be a folder that exists")
+    return found
+
+
+def _url(given: str) -> str:
+    try:
+        parts = urlsplit(given)
+        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
+    except ValueError:
+        usable = False
+    if not usable:
+        raise ValueError("must be an address such as http://host:8081")
+    return given.rstrip("/")
+
+
+def _bootstrap(given: str) -> str:
+    brokers = [part.strip() for part in given.split(",")]
+    for broker in brokers:
+        host, _, port = broker.rpartition(":")
+        if not host or not port.isdecimal() or not 0 < int(port) < 65536:
+            raise ValueError(f"must be host:port[,host:port], {broker!r} is not")
+    return ",".join(brokers)
+
+
+def _prefix(given: str) -> str:
+    if not re.fullmatch(r"[A-Za-z0-9._-]{1,200}", given, re.ASCII) or given in (".", ".."):
+        raise ValueError("must be letters, digits, '.', '_' or '-', at most 200: it begins the names of topics")
+    return given
+
+
+def _key_value(given: str) -> tuple[str, str]:
+    name, equals, value = given.partition("=")
+    if not equals or not name.strip():
+        raise ValueError("must be name=value")
+    return name.strip(), value.strip()
+
+
+def integer(low: int | None = None, high: int | None = None) -> Kind:
+    """Whole numbers from `low` to `high`."""
+    bounds = {
+        (False, False): "",
+        (True, False): f" of at least {low}",
+        (False, True): f" of at most {high}",
+        (True, True): f" from {low} to {high}",
+    }[low is not None, high is not None]
+    wanted = f"a whole number{bounds}"
+
+    def parse(given: str) -> int:
+        if not re.fullmatch(r"-?[0-9]{1,18}", given.strip(), re.ASCII):
+            raise ValueError(f"must be {wanted}")
+        number = int(given)
+        if (low is not None and number < low) or (high is not None and number > high):
+            raise ValueError(f"must be {wanted}")
+        return number
+
+    return Kind("N", wanted, parse)
+
+
+def choice(*names: str) -> Kind:
+    """One of the names."""
+    wanted = f"one of {', '.join(names)}"
+
+    def parse(given: str) -> str:
+        if given not in names:
+            raise ValueError(f"must be {wanted}")
+        return given
+
+    return Kind("|".join(names), wanted, parse)
+
+
+text = Kind("TEXT", "text", _text)
+boolean = Kind("", "true or false", _boolean)
+seconds = Kind("SECONDS", "seconds, or a duration such as 30s, 5m or 2h", _seconds)
+path = Kind("PATH", "a path", lambda given: Path(_text(given)).expanduser())
+file = Kind("FILE", "a file that exists", _file)
+folder = Kind("FOLDER", "a folder that exists", _folder)
+url = Kind("URL", "an address such as http://host:8081", _url)
+bootstrap = Kind("HOST:PORT", "host:port[,host:port]", _bootstrap)
+prefix = Kind("PREFIX", "a prefix of topic names", _prefix)
+key_value = Kind("NAME=VALUE", "name=value", _key_value)
