@@ -15,7 +15,8 @@ P = TypeVar("P")
 class Tracker(Generic[P]):
     """Counts produced and acknowledged records for each partition, and holds the checkpoints between them.
 
-    Memory is bounded by the records under way: checkpoints with no record between them are one.
+    Memory is bounded by the records sent since the oldest that is not acknowledged: checkpoints with no record between
+    them are one.
     """
 
     def __init__(self, partitions: int) -> None:
