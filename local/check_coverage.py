@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from kubecdc import wire
 from kubecdc.records import Cause, Op
 from kubecdc.versions import newer, not_newer, order
 from local.history import Committed
@@ -207,19 +208,23 @@ def _invented(
     return faults
 
 
+def owed(evidence: Evidence) -> dict[tuple[str, str, int], str]:
+    """The version that each expected (group, resource, partition) must be covered to: its last commit."""
+    wanted: dict[tuple[str, str, int], str] = {}
+    for commit in evidence.truth or ():
+        if (commit.group, commit.resource) in evidence.expected:
+            key = (commit.group, commit.resource, wire.partition_of(commit.uid, evidence.partitions))
+            if newer(commit.rv, wanted.get(key)):
+                wanted[key] = commit.rv
+    return wanted
+
+
 def _unreached(evidence: Evidence, streams: Mapping[Stream, Coverage]) -> list[str]:
     """Name expected resources whose coverage ends before their last commit, without an open gap saying so."""
-    faults = []
-    for group, resource in evidence.expected:
-        for partition in range(evidence.partitions):
-            stream = Stream("", group, resource, "", partition)
-            last = [commit.rv for commit in evidence.truth or () if belongs(commit, stream, evidence.partitions)]
-            mine = [c for s, c in streams.items() if (s.group, s.resource, s.partition) == (group, resource, partition)]
-            if not last or any(coverage.lost for coverage in mine):
-                continue
-            wanted = max(last, key=order)
-            reached = [coverage.upto for coverage in mine if not_newer(wanted, coverage.upto)]
-            if len(reached) < len(mine) or not mine:
-                upto = ", ".join(str(coverage.upto) for coverage in mine) or "nothing"
-                faults.append(f"{stream}: its last commit is {wanted}, coverage ends at {upto}")
-    return faults
+    resolved = resolved_by_partition(evidence.log)
+    lost = {(s.group, s.resource, s.partition) for s, coverage in streams.items() if coverage.lost}
+    return [
+        f"{Stream('', *key[:2], '', key[2])}: its last commit is {rv}, coverage ends at {resolved.get(key, 'nothing')}"
+        for key, rv in owed(evidence).items()
+        if key not in lost and not not_newer(rv, resolved.get(key))
+    ]

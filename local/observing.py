@@ -1,0 +1,74 @@
+"""Watching the canonical log grow: a thread that follows the changes topic and keeps all it has seen.
+
+For showing progress and for knowing when everything has arrived. Judging is done on a second, independent reading.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from typing import Self
+
+from kubecdc.records import Change
+from local.errors import LocalError
+from local.kafka import Kept, Topic
+from local.verdicts import OBJECT_OPS, Entry
+
+
+class Observer:
+    """Follows a changes topic between `start` and `stop`; the counts are safe to read at any time."""
+
+    def __init__(self, bootstrap: str, topic: str) -> None:
+        self._topic = Topic(bootstrap, topic)
+        self._lock = threading.Lock()
+        self._entries: list[Entry] = []
+        self._failed: Exception | None = None
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._follow, name="observer", daemon=True)
+        self.partitions = self._topic.partitions
+
+    def start(self) -> Self:
+        """Begin to follow."""
+        self._thread.start()
+        return self
+
+    def stop(self) -> None:
+        """Stop following; what was seen stays readable."""
+        self._stopping.set()
+        self._thread.join()
+
+    def entries(self) -> list[Entry]:
+        """Return everything seen so far. Raises what ended the thread, if anything did."""
+        with self._lock:
+            if self._failed is not None:
+                raise LocalError(f"the changes topic cannot be followed: {self._failed}") from self._failed
+            return list(self._entries)
+
+    def _follow(self) -> None:
+        try:
+            while not self._stopping.is_set():
+                seen = [entry(kept) for kept in self._topic.poll()]
+                with self._lock:
+                    self._entries += seen
+        except Exception as error:  # noqa: BLE001 - it is raised to whoever asks next
+            with self._lock:
+                self._failed = error
+        finally:
+            self._topic.close()
+
+
+def entry(kept: Kept) -> Entry:
+    """Read a record of the changes topic as what checkers judge; `LocalError` when it is no Change."""
+    if not isinstance(kept.record, Change):
+        raise LocalError(f"changes partition {kept.partition} offset {kept.offset} holds no change: {kept.record}")
+    return Entry(kept.partition, kept.offset, kept.record)
+
+
+def counts(entries: list[Entry]) -> Counter[str]:
+    """Count by operation; gaps and progress once for each partition, as they lie in the log."""
+    return Counter(str(entry.change.op) for entry in entries)
+
+
+def objects_only(entries: list[Entry]) -> list[Entry]:
+    """Keep the records of objects."""
+    return [entry for entry in entries if entry.change.op in OBJECT_OPS]
