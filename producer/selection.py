@@ -18,7 +18,7 @@ CORE_EVENTS, NEW_EVENTS = ("", "events"), ("events.k8s.io", "events")
 # Both are written all the time and say nothing that lasts; they are followed when asked for by name.
 OFF_BY_DEFAULT = frozenset({CORE_EVENTS, NEW_EVENTS, ("coordination.k8s.io", "leases")})
 _VERSION = re.compile(r"v[0-9]+((alpha|beta)[0-9]+)?", re.ASCII)
-_PART = re.compile(r"[a-z0-9*?.-]+", re.ASCII)
+_PART = re.compile(r"[A-Za-z0-9*?.-]+", re.ASCII)
 _FORMS = "write `pods`, `deployments.apps`, `*.example.io`, `v1/configmaps` or `apps/v1/deployments`"
 
 
@@ -153,7 +153,13 @@ def choose(discovery: Discovery, include: Iterable[str] = (), exclude: Iterable[
     includes = [pattern for pattern in wanted if isinstance(pattern, _Pattern)]
     excludes = [pattern for pattern in unwanted if isinstance(pattern, _Pattern)]
     best = _one_version_each(discovery)
-    chosen = {key: info for key, info in best.items() if _included(info, includes) and not _fits(info, excludes)}
+    # A pattern that cannot be read must not widen the choice to everything.
+    everything = not wanted
+    chosen = {
+        key: info
+        for key, info in best.items()
+        if _included(info, includes, everything=everything) and not _fits(info, excludes)
+    }
     if CORE_EVENTS in chosen:
         chosen.pop(NEW_EVENTS, None)
     awaited: list[str] = []
@@ -197,10 +203,10 @@ def _one_version_each(discovery: Discovery) -> dict[tuple[str, str], ResourceInf
     return best
 
 
-def _included(info: ResourceInfo, includes: list[_Pattern]) -> bool:
+def _included(info: ResourceInfo, includes: list[_Pattern], *, everything: bool) -> bool:
     if info.key in OFF_BY_DEFAULT:
         return any(pattern.names(info) for pattern in includes)
-    return not includes or _fits(info, includes)
+    return everything or _fits(info, includes)
 
 
 def _fits(info: ResourceInfo, patterns: list[_Pattern]) -> bool:
@@ -247,8 +253,10 @@ def _close(pattern: _Pattern, known: Iterable[ResourceInfo]) -> list[str]:
     for info in known:
         for spelling in (info.name, info.resource, info.kind.lower()):
             spellings.setdefault(spelling, info.name)
-    asked = f"{pattern.resource}.{pattern.group}" if pattern.group else pattern.resource
-    found = [*get_close_matches(asked, spellings, n=3), *get_close_matches(pattern.resource, spellings, n=3)]
+    resource = pattern.resource.lower()
+    # With a group of its own only the whole name tells: every group has some resource that looks alike.
+    asked, cutoff = (f"{resource}.{pattern.group}", 0.8) if pattern.group else (resource, 0.6)
+    found = get_close_matches(asked, spellings, n=3, cutoff=cutoff)
     return list(dict.fromkeys(spellings[spelling] for spelling in found))[:3]
 
 

@@ -143,7 +143,7 @@ HOSTILE = st.recursive(
     | st.booleans()
     | st.integers(-(2**63), 2**64 - 1)
     | st.floats(allow_nan=False, allow_infinity=False)
-    | st.text(st.characters(codec="utf-8", exclude_categories=("Cs",)), max_size=4),
+    | st.text(st.characters(codec="utf-8", exclude_categories=["Cs"]), max_size=4),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
     max_leaves=6,
 )

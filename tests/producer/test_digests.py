@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from producer.digests import CHILDREN_MAX, content, digest, encode, paths
 
-KEYS = st.text(st.characters(codec="utf-8", exclude_categories=("Cs",)), max_size=6)
+KEYS = st.text(st.characters(codec="utf-8", exclude_categories=["Cs"]), max_size=6)
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.floats(allow_nan=False, allow_infinity=False) | KEYS,
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(KEYS, inner, max_size=4),

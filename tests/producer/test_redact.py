@@ -77,7 +77,8 @@ def test_only_the_core_kind_is_a_secret() -> None:
 
 
 def test_an_object_with_nothing_to_hide_is_returned_as_it_is() -> None:
-    for obj in ({"metadata": {"annotations": None}}, {"metadata": "x"}, {}, {"metadata": {}, "data": None}):
+    plain: list[dict[str, Any]] = [{"metadata": {"annotations": None}}, {"metadata": "x"}, {}, {"data": None}]
+    for obj in plain:
         assert apply(obj) == (obj, 0)
 
 

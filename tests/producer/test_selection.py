@@ -119,7 +119,8 @@ def test_the_preferred_version_is_taken_if_it_can_be_followed_else_the_next_that
     [
         ("pod", "v1/pods"),
         ("podss", "pods"),
-        ("Deployments", "cannot be read"),
+        ("Deployment", "deployments.apps"),
+        ("dep_loy", "cannot be read"),
         ("deployment", "deployments.apps"),
         ("deploymets.apps", "deployments.apps"),
         ("configmap", "configmaps"),
@@ -155,7 +156,12 @@ def test_a_custom_kind_may_be_defined_later(pattern: str) -> None:
     assert (names(chosen), chosen.problems) == (["v1/pods"], ())
     assert len(chosen.awaited) == 1
     assert repr(pattern) in chosen.awaited[0]
+    assert "did you mean" not in chosen.awaited[0]
     assert choose(CLUSTER, [pattern]).problems == ()
+
+
+def test_a_misspelt_custom_kind_is_awaited_with_a_hint() -> None:
+    assert "did you mean widgets.example.io" in choose(CLUSTER, ["widgts.example.io"]).awaited[0]
 
 
 def test_an_unreadable_group_makes_no_name_wrong() -> None:
@@ -164,6 +170,10 @@ def test_an_unreadable_group_makes_no_name_wrong() -> None:
         chosen = choose(partial, [pattern])
         assert chosen.problems == ()
         assert len(chosen.awaited) == 1
+
+
+def test_a_pattern_that_cannot_be_read_does_not_widen_the_choice() -> None:
+    assert choose(CLUSTER, ["apps/deployments"]).resources == ()
 
 
 def test_nothing_left_is_a_problem() -> None:
