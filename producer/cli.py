@@ -21,7 +21,7 @@ import click
 import orjson
 
 from kubecdc import errors, topics
-from kubecdc.registry import Registry
+from kubecdc.codec import SchemaIds
 from producer.cluster import Cluster
 from producer.errors import ProducerError
 from producer.kafka import KafkaSink
@@ -56,7 +56,7 @@ def run(options: Options) -> None:
     if settings.redaction.key is None:
         key = kept_key(options.cluster.name)
         settings = replace(settings, redaction=replace(settings.redaction, key=key))
-    registry = Registry(options.kafka.schema_registry) if options.kafka.schema_registry else None
+    registry = _registry(options.kafka.schema_registry)
     sink = KafkaSink(options.kafka)
     names = topics.TopicNames.under(options.kafka.prefix)
     try:
@@ -76,6 +76,14 @@ def run(options: Options) -> None:
                 server.close()
     finally:
         sink.close()
+
+
+def _registry(url: str | None) -> SchemaIds | None:
+    if url is None:
+        return None
+    from kubecdc.registry import Registry  # noqa: PLC0415 - its client is slow to import, and few need it
+
+    return Registry(url)
 
 
 def _serve(port: int | None, metrics: Metrics, producer: Producer) -> MetricsServer | None:
