@@ -1,0 +1,285 @@
+"""Kafka as the library needs it: describing and creating topics, and reading a topic; the one home of confluent_kafka.
+
+It decides nothing about records. Every call ends in seconds when the broker does not answer, with Unreachable.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka.admin import (  # type: ignore[attr-defined]  # re-exported without saying so
+    AdminClient,
+    ConfigResource,
+    NewTopic,
+    ResourceType,
+)
+
+from kubecdc.errors import ChainBroken, Misconfigured, Unreachable
+from kubecdc.start import Start, Where
+from kubecdc.topics import LiveTopic, TopicNames, TopicSpec, check
+
+ANSWER_S = 8.0
+Properties = Sequence[tuple[str, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """A record as the topic holds it; `timestamp_ms` is the broker's or the writer's, epoch ms."""
+
+    partition: int
+    offset: int
+    timestamp_ms: int
+    key: bytes | None
+    value: bytes | None
+
+
+# Offsets out of range are an error: starting anew in silence is how readers lose records.
+_READER = {
+    "group.id": "kubecdc-reader",  # required by the client; nothing is committed under it
+    "enable.auto.commit": False,
+    "enable.auto.offset.store": False,
+    "auto.offset.reset": "error",
+    "isolation.level": "read_committed",
+    "enable.partition.eof": True,
+    "fetch.wait.max.ms": 100,
+    "fetch.message.max.bytes": 4 * 1024 * 1024,
+    "queued.max.messages.kbytes": 32 * 1024,
+}
+
+
+def connection(bootstrap: str, properties: Properties = ()) -> dict[str, Any]:
+    """What every client is told; librdkafka's own complaints are debug lines, since calls report errors."""
+    logger = logging.getLogger("kubecdc.kafka.client")
+    return {
+        "bootstrap.servers": bootstrap,
+        "socket.connection.setup.timeout.ms": int(ANSWER_S * 1000),
+        "logger": logger,
+        "error_cb": lambda error: logger.debug("kafka: %s", error),
+        **dict(properties),
+    }
+
+
+def describe(error: BaseException) -> str:
+    """A Kafka error in words."""
+    inner = error.args[0] if error.args else error
+    return str(inner.str()) if isinstance(inner, KafkaError) else str(inner)
+
+
+def _unreachable(bootstrap: str, error: BaseException) -> Unreachable:
+    return Unreachable(
+        f"Kafka at {bootstrap} does not answer ({describe(error)}): check --bootstrap, and that the broker runs"
+    )
+
+
+def live_topics(bootstrap: str, prefix: str, properties: Properties = ()) -> dict[str, LiveTopic]:
+    """Our topics as the broker describes them. Raises Unreachable."""
+    admin = AdminClient(connection(bootstrap, properties))
+    names = TopicNames.under(prefix)
+    try:
+        known = admin.list_topics(timeout=ANSWER_S).topics
+        wanted = [name for name in (names.events, names.changes, names.state, names.positions) if name in known]
+        asked = [ConfigResource(ResourceType.TOPIC, name) for name in wanted]
+        answers = admin.describe_configs(asked, request_timeout=ANSWER_S) if asked else {}
+        configs = {resource.name: future.result(timeout=ANSWER_S) for resource, future in answers.items()}
+    except (KafkaException, TimeoutError) as error:
+        raise _unreachable(bootstrap, error) from error
+    return {
+        name: LiveTopic(
+            name,
+            len(known[name].partitions),
+            min((len(partition.replicas) for partition in known[name].partitions.values()), default=0),
+            {key: str(entry.value) for key, entry in configs[name].items() if entry.value is not None},
+        )
+        for name in wanted
+    }
+
+
+def require_topics(bootstrap: str, prefix: str, properties: Properties = ()) -> int:
+    """The partition count of sound topics. Raises Misconfigured with everything that is wrong, or Unreachable."""
+    live = live_topics(bootstrap, prefix, properties)
+    problems = check(prefix, live)
+    if problems:
+        raise Misconfigured(*problems)
+    return live[TopicNames.under(prefix).events].partitions
+
+
+def create_topics(bootstrap: str, specs: Sequence[TopicSpec], properties: Properties = ()) -> list[str]:
+    """Create the topics that do not exist; returns their names. Raises Unreachable, or Misconfigured on a refusal."""
+    admin = AdminClient(connection(bootstrap, properties))
+    try:
+        known = admin.list_topics(timeout=ANSWER_S).topics
+        missing = [
+            NewTopic(spec.name, spec.partitions, spec.replication, config=spec.config())
+            for spec in specs
+            if spec.name not in known
+        ]
+        futures = admin.create_topics(missing, operation_timeout=ANSWER_S) if missing else {}
+        for name, future in futures.items():
+            _created(name, future)
+        _await_leaders(admin, [spec.name for spec in specs])
+    except (KafkaException, TimeoutError) as error:
+        raise _unreachable(bootstrap, error) from error
+    return [topic.topic for topic in missing]
+
+
+def _created(name: str, future: Any) -> None:
+    try:
+        future.result(timeout=2 * ANSWER_S)
+    except KafkaException as error:
+        code = error.args[0].code()
+        if code == KafkaError.TOPIC_ALREADY_EXISTS:
+            return  # another `topics init` was quicker
+        if code in (KafkaError._TRANSPORT, KafkaError._TIMED_OUT):
+            raise
+        raise Misconfigured(f"topic {name} cannot be created: {describe(error)}") from error
+
+
+def _await_leaders(admin: AdminClient, names: Sequence[str]) -> None:
+    """Wait until each partition has a leader: before that, writers meet unknown topics."""
+    deadline = time.monotonic() + ANSWER_S
+    while time.monotonic() < deadline:
+        known = admin.list_topics(timeout=ANSWER_S).topics
+        if all(
+            name in known and known[name].partitions and all(p.leader >= 0 for p in known[name].partitions.values())
+            for name in names
+        ):
+            return
+        time.sleep(0.05)
+
+
+class TopicReader:
+    """Committed records of all partitions of a topic, in order within a partition; for one thread.
+
+    Without `follow` it ends where the topic ended when it was opened. Raises Unreachable, and Misconfigured when the
+    topic or a position does not exist.
+    """
+
+    def __init__(self, bootstrap: str, topic: str, start: Start, *, follow: bool, properties: Properties = ()) -> None:
+        self._bootstrap = bootstrap
+        self._topic = topic
+        self._follow = follow
+        self._consumer = Consumer({**connection(bootstrap, properties), **_READER})
+        self._silent_since = time.monotonic()
+        try:
+            self._bounds = self._watermarks()
+            self.positions = self._positions(start)
+        except KafkaException as error:
+            self._consumer.close()
+            raise _unreachable(bootstrap, error) from error
+        except Misconfigured:
+            self._consumer.close()
+            raise
+        self._unfinished = {p for p, offset in self.positions.items() if follow or offset < self._bounds[p][1]}
+        self._consumer.assign([TopicPartition(topic, p, self.positions[p]) for p in sorted(self._unfinished)])
+
+    @property
+    def partitions(self) -> int:
+        """Partition count of the topic."""
+        return len(self._bounds)
+
+    @property
+    def whole(self) -> frozenset[int]:
+        """Partitions whose very first record, offset 0, is where reading began."""
+        return self._whole
+
+    @property
+    def done(self) -> bool:
+        """Everything that was there when the reader was opened has been returned."""
+        return not self._follow and not self._unfinished
+
+    def poll(self, timeout_s: float) -> list[Stored]:
+        """What has arrived, perhaps nothing. Raises Unreachable when nothing comes that must be there."""
+        if self.done:
+            return []
+        messages = self._consumer.consume(2000, timeout=timeout_s)
+        if messages:
+            self._silent_since = time.monotonic()
+        elif not self._follow and time.monotonic() - self._silent_since > 4 * ANSWER_S:
+            raise Unreachable(f"Kafka at {self._bootstrap} stopped to deliver while {self._topic} was being read")
+        records = []
+        for message in messages:
+            partition = message.partition() or 0
+            if partition not in self._unfinished or self._ended(message, partition):
+                continue
+            record = stored(message)
+            self.positions[partition] = record.offset + 1
+            records.append(record)
+            if not self._follow and record.offset + 1 >= self._bounds[partition][1]:
+                self._finish(partition)
+        return records
+
+    def offsets_at(self, time_ms: int) -> dict[int, int]:
+        """First offset at or after a time by partition, the end where nothing is as late. Raises Unreachable."""
+        asked = [TopicPartition(self._topic, partition, time_ms) for partition in self._bounds]
+        try:
+            found = self._consumer.offsets_for_times(asked, timeout=ANSWER_S)
+        except KafkaException as error:
+            raise _unreachable(self._bootstrap, error) from error
+        return {p.partition: p.offset if p.offset >= 0 else self._bounds[p.partition][1] for p in found}
+
+    def close(self) -> None:
+        """Leave; nothing is stored."""
+        self._consumer.close()
+
+    def _watermarks(self) -> dict[int, tuple[int, int]]:
+        known = self._consumer.list_topics(self._topic, timeout=ANSWER_S).topics
+        partitions = sorted(known[self._topic].partitions) if self._topic in known else []
+        if not partitions:
+            raise Misconfigured(f"topic {self._topic} does not exist: check --prefix, or run `kubecdc topics init`")
+        bounds = {}
+        for partition in partitions:
+            place = TopicPartition(self._topic, partition)
+            bounds[partition] = self._consumer.get_watermark_offsets(place, timeout=ANSWER_S)
+        return bounds
+
+    def _positions(self, start: Start) -> dict[int, int]:
+        positions = {}
+        if start.where is Where.TIME:
+            positions = self.offsets_at(start.time_ms)
+        for partition, (low, high) in self._bounds.items():
+            if start.where in (Where.BEGINNING, Where.END):
+                positions[partition] = low if start.where is Where.BEGINNING else high
+            elif start.where is Where.OFFSETS:
+                named = start.offsets.get(partition)
+                if named is not None and named > high:
+                    raise Misconfigured(
+                        f"{self._topic} partition {partition} ends at offset {high}, there is no {named}:"
+                        " was the topic made anew?"
+                    )
+                positions[partition] = max(low, min(high, start.offset if named is None else named))
+        self._whole = frozenset(partition for partition, offset in positions.items() if offset == 0)
+        return positions
+
+    def _ended(self, message: Message, partition: int) -> bool:
+        """Tell whether a message is no record, or lies behind the end."""
+        error = message.error()
+        if error is None:
+            behind = not self._follow and (message.offset() or 0) >= self._bounds[partition][1]
+            if behind:
+                self._finish(partition)
+            return behind
+        if error.code() == KafkaError._PARTITION_EOF:
+            if not self._follow:
+                self._finish(partition)
+            return True
+        if error.code() == KafkaError._AUTO_OFFSET_RESET:
+            raise ChainBroken(f"{self._topic} partition {partition}: records were deleted before they were read")
+        if error.retriable():
+            return True
+        raise Unreachable(f"topic {self._topic} cannot be read: {error.str()}")
+
+    def _finish(self, partition: int) -> None:
+        self._unfinished.discard(partition)
+        self._consumer.pause([TopicPartition(self._topic, partition)])
+
+
+def stored(message: Message) -> Stored:
+    """A message without its client."""
+    return Stored(
+        message.partition() or 0, message.offset() or 0, message.timestamp()[1], message.key(), message.value()
+    )

@@ -1,0 +1,267 @@
+"""Reading the canonical change log: the API that people import, and what the commands of the same names show.
+
+It joins Kafka, the codec, the chain and the fold, and decides only what to do with a break. Every reading is
+read_committed, keeps nothing outside its own memory, and stores nothing in Kafka: whoever wants to go on later keeps
+`Subscription.positions` and gives it as `from_`.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Literal, Self
+
+from kubecdc.chain import Break, Chain, Entry, Kind
+from kubecdc.codec import Codec
+from kubecdc.errors import ChainBroken, Undecodable
+from kubecdc.folding import Fold, GapReport, Resolved, Resource, sorted_objects
+from kubecdc.kafka import Stored, TopicReader, live_topics
+from kubecdc.matching import Match
+from kubecdc.records import Change
+from kubecdc.start import BEGINNING, Start, start_of
+from kubecdc.topics import TopicNames
+
+log = logging.getLogger("kubecdc")
+
+SKEW_MS = 300_000  # how far clocks of brokers, workers and readers may disagree about what compaction may take
+WAIT_S = 0.1
+EVERYTHING = Match()
+
+OnBreak = Literal["raise", "report"] | Callable[[Break], None]
+From = str | int | datetime | Mapping[int, int] | Start
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where a canonical log is: Kafka, the topics' prefix, a Schema Registry, librdkafka properties."""
+
+    bootstrap: str
+    prefix: str = "kubecdc"
+    schema_registry: str | None = None
+    properties: Sequence[tuple[str, str]] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """Where full history begins: before it, compaction may have left only the last state of each object.
+
+    `from_ms` (epoch ms) and `offsets` by partition are the bound; `whole`: the whole log lies after it.
+    """
+
+    from_ms: int
+    offsets: Mapping[int, int]
+    whole: bool
+
+    def __str__(self) -> str:
+        if self.whole:
+            return "full history from the beginning of the log"
+        since = datetime.fromtimestamp(self.from_ms / 1000, UTC).isoformat(timespec="seconds")
+        places = ", ".join(f"{partition}={offset}" for partition, offset in sorted(self.offsets.items()))
+        return f"full history from {since} (offsets {places}); before it the last state of each object"
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """The latest state: live objects by kind and name, how far each kind is resolved, and all gaps up to there."""
+
+    objects: tuple[Change, ...]
+    resolved: Mapping[Resource, Resolved | None]
+    gaps: tuple[GapReport, ...]
+
+
+class Subscription:
+    """The changes of a log in the order of each partition; iterate it, or `poll`. For one thread; close it after use.
+
+    Tombstones are hidden, everything else is given as it lies in the log. A break of a UID's seq chain or of a
+    stream's coverage is found before the record after it is given: "raise" ends the iteration with ChainBroken,
+    "report" logs a warning and keeps it in `breaks`, a function is called with it.
+    """
+
+    def __init__(self, source: Source, start: Start, *, follow: bool, on_break: OnBreak, match: Match) -> None:
+        topic = TopicNames.under(source.prefix).changes
+        registry = None
+        if source.schema_registry:
+            from kubecdc.registry import Registry  # noqa: PLC0415 - slow to import, and seldom used
+
+            registry = Registry(source.schema_registry)
+        self._codec = Codec(topic, registry)
+        self._reader = TopicReader(source.bootstrap, topic, start, follow=follow, properties=source.properties)
+        try:
+            live = live_topics(source.bootstrap, source.prefix, source.properties)
+            self._lag_ms = int(live[topic].config.get("min.compaction.lag.ms", "0"))
+            self.history = self._find_history()
+        except BaseException:
+            self._reader.close()
+            raise
+        self._chain = Chain(self._reader.whole)
+        self._on_break = on_break
+        self._match = match
+        self._waiting: deque[Stored] = deque()
+        self._closed = False
+        self.positions: dict[int, int] = dict(self._reader.positions)
+        self.breaks: list[Break] = []
+
+    @property
+    def partitions(self) -> int:
+        """Partition count of the log."""
+        return self._reader.partitions
+
+    def entries(self) -> Iterator[Entry]:
+        """Every record with its place in the log, tombstones and what `match` leaves out included."""
+        while not self._closed:
+            if not self._waiting:
+                if self._reader.done:
+                    return
+                self._waiting.extend(self._reader.poll(WAIT_S))
+                continue
+            entry = self._next()
+            if entry is not None:
+                yield entry
+
+    def poll(self, timeout_s: float = WAIT_S) -> list[Change]:
+        """What has arrived within the time, perhaps nothing."""
+        if not self._waiting and not self._closed:
+            self._waiting.extend(self._reader.poll(timeout_s))
+        found = []
+        while self._waiting:
+            entry = self._next()
+            if entry is not None and entry.change is not None and self._match(entry.change):
+                found.append(entry.change)
+        return found
+
+    def close(self) -> None:
+        """End the reading; a second call does nothing."""
+        if not self._closed:
+            self._closed = True
+            self._reader.close()
+
+    def __iter__(self) -> Iterator[Change]:
+        for entry in self.entries():
+            if entry.change is not None and self._match(entry.change):
+                yield entry.change
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _next(self) -> Entry | None:
+        """Decode and examine the record that is next; None for one that nobody can read."""
+        stored = self._waiting.popleft()
+        place = stored.partition, stored.offset
+        entry = None
+        try:
+            entry = Entry(*place, stored.timestamp_ms, stored.key or b"", self._decoded(stored.value))
+        except Undecodable as error:
+            self._broken(Break(Kind.VALUE, *place, str(error)))
+        else:
+            for found in self._chain.step(entry, self._horizon_ms()):
+                self._broken(found)
+        self.positions[stored.partition] = stored.offset + 1
+        return entry
+
+    def _decoded(self, value: bytes | None) -> Change | None:
+        change = None if value is None else self._codec.decode(value)
+        if change is not None and not isinstance(change, Change):
+            raise Undecodable(f"a {type(change).__name__} is no change")
+        return change
+
+    def _broken(self, found: Break) -> None:
+        self.breaks.append(found)
+        if self._on_break == "raise":
+            raise ChainBroken(str(found))
+        if self._on_break == "report":
+            log.warning("%s", found)
+        else:
+            self._on_break(found)
+
+    def _horizon_ms(self) -> int:
+        return round(time.time() * 1000) - self._lag_ms + SKEW_MS
+
+    def _find_history(self) -> History:
+        from_ms = max(0, self._horizon_ms() - SKEW_MS)
+        offsets = self._reader.offsets_at(from_ms)
+        return History(from_ms, offsets, whole=not any(offsets.values()))
+
+
+def subscribe(
+    bootstrap: str,
+    *,
+    prefix: str = "kubecdc",
+    from_: From = BEGINNING,
+    on_break: OnBreak = "raise",
+    match: Match = EVERYTHING,
+    schema_registry: str | None = None,
+    properties: Sequence[tuple[str, str]] = (),
+) -> Subscription:
+    """Read changes and go on for ever.
+
+    `from_` is "beginning", "end", an offset, offsets by partition (such as `Subscription.positions`), a datetime, or
+    text as `--from` takes it. Raises Unreachable, Misconfigured; ChainBroken while iterating.
+    """
+    source = Source(bootstrap, prefix, schema_registry, properties)
+    return Subscription(source, _start(from_), follow=True, on_break=on_break, match=match)
+
+
+def replay(
+    bootstrap: str,
+    *,
+    prefix: str = "kubecdc",
+    from_: From = BEGINNING,
+    on_break: OnBreak = "raise",
+    match: Match = EVERYTHING,
+    schema_registry: str | None = None,
+    properties: Sequence[tuple[str, str]] = (),
+) -> Subscription:
+    """Read changes up to where the log ends now. `Subscription.history` tells where full history begins."""
+    source = Source(bootstrap, prefix, schema_registry, properties)
+    return Subscription(source, _start(from_), follow=False, on_break=on_break, match=match)
+
+
+def state(
+    bootstrap: str,
+    *,
+    prefix: str = "kubecdc",
+    on_break: OnBreak = "raise",
+    match: Match = EVERYTHING,
+    schema_registry: str | None = None,
+    properties: Sequence[tuple[str, str]] = (),
+) -> State:
+    """Fold the whole log into the latest state of what `match` asks for."""
+    source = Source(bootstrap, prefix, schema_registry, properties)
+    with Subscription(source, BEGINNING, follow=False, on_break=on_break, match=match) as reading:
+        fold = Fold(reading.partitions)
+        for entry in reading.entries():
+            if entry.change is None or match(entry.change):
+                fold.step(entry)
+    return State(sorted_objects(fold.objects), fold.resolved(), fold.gaps())
+
+
+def gaps(
+    bootstrap: str,
+    *,
+    prefix: str = "kubecdc",
+    on_break: OnBreak = "raise",
+    match: Match = EVERYTHING,
+    schema_registry: str | None = None,
+    properties: Sequence[tuple[str, str]] = (),
+) -> tuple[GapReport, ...]:
+    """Every gap that the log names: those of streams once, not once for each partition, then those of objects."""
+    found = state(
+        bootstrap,
+        prefix=prefix,
+        on_break=on_break,
+        match=match,
+        schema_registry=schema_registry,
+        properties=properties,
+    )
+    return found.gaps
+
+
+def _start(from_: From) -> Start:
+    return start_of(from_, datetime.now(UTC))
