@@ -26,6 +26,7 @@ from local.sim_reads import (
     start_watch,
     validate,
     whole_number,
+    with_defaults,
 )
 from local.sim_status import NoSuchPath, bad_request
 from local.sim_store import SimStore
@@ -155,6 +156,7 @@ class SimApi:
 
     def _read(self, request: Request, target: Target) -> Answer | Watch:
         options: ReadOptions = read_options(request.query, target.scope)
+        options = with_defaults(options, watchlist=self._watchlist)
         validate(options, watchlist=self._watchlist)
         if options.watch:
             return start_watch(self._store, target.scope, options, self._wait_s)

@@ -13,7 +13,7 @@ import json
 import re
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from local import sim_status
@@ -103,6 +103,18 @@ def validate(options: ReadOptions, *, watchlist: bool) -> None:
         raise invalid_options("ListOptions", causes)
 
 
+def with_defaults(options: ReadOptions, *, watchlist: bool) -> ReadOptions:
+    """Return the options as the server takes them.
+
+    Where WatchList is served, a watch from no version or from "0" is one (SetListOptionsDefaults of
+    apimachinery), so that it too gets the bookmark that ends the initial events.
+    """
+    unset = options.initial_events is None and not options.match
+    if options.watch and watchlist and unset and options.version in ("", "0"):
+        return replace(options, initial_events=True, match="NotOlderThan")
+    return options
+
+
 def list_page(store: SimStore, scope: Scope, options: ReadOptions, wait_s: float) -> Json:
     """Return the list, or one page of it. Raises Refused (400, 410, 504)."""
     wanted, start = _list_position(store, options, wait_s)
@@ -186,13 +198,9 @@ def _terms(selector: str, scope: Scope) -> tuple[tuple[str, bool, str], ...]:
         found = _TERM.fullmatch(part)
         if not found:
             name = re.split("!=|==|=", part)[0]
-            kind = scope.kind
-            where = f"{kind.group}/{scope.version}, Resource={kind.plural}"
-            raise bad_request(
-                f'Unable to find "{where}" that match label selector "", field selector '
-                f'"{selector}": "{name}" is not a known field selector: only "metadata.name", '
-                '"metadata.namespace"'
-            )
+            known = 'only "metadata.name", "metadata.namespace"'
+            message = f'"{name}" is not a known field selector: {known}'
+            raise bad_request(f"field label not supported: {name}" if scope.kind.custom else message)
         terms.append((found[1].removeprefix("metadata."), found[2] != "!=", found[3]))
     return tuple(terms)
 

@@ -121,7 +121,9 @@ def modified(kind: Kind, name: str) -> Refused:
 
 def conflict(kind: Kind, name: str, why: str, *, as_kind: bool = False) -> Refused:
     """409. Preconditions of a delete name the kind, all others the resource."""
-    called = kind.kind if as_kind else kind.qualified
+    called = kind.qualified
+    if as_kind:
+        called = f"{kind.kind}.{kind.group}" if kind.group else kind.kind
     message = f'Operation cannot be fulfilled on {called} "{name}": {why}'
     return Refused(_status(409, "Conflict", message, _of(kind, name, as_kind=as_kind)))
 

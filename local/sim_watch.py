@@ -10,14 +10,14 @@ import random
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 from local import sim_status
 from local.sim_faults import Fault, Faults
 from local.sim_kinds import Json
 from local.sim_reads import Watch
 from local.sim_store import SimStore
-from local.sim_wire import encoded, shown
+from local.sim_wire import bookmark, encoded, shown
 
 _POLL_S = 0.5  # how soon a client that hung up is noticed
 _DEFAULT_TIMEOUT_S = 1800.0
@@ -182,11 +182,7 @@ class WatchStream:
         now = time.monotonic()
         self._bookmark_at = self._next_bookmark(now)
         version = self._watch.scope.version
-        meta: dict[str, Any] = {"resourceVersion": str(revision)}
-        if annotations:
-            meta["annotations"] = annotations
-        head = {"kind": self._kind.kind, "apiVersion": self._kind.api_version(version)}
-        self._frame("BOOKMARK", head | {"metadata": meta})
+        self._frame("BOOKMARK", bookmark(self._kind, version, revision, annotations or {}))
 
     def _next_bookmark(self, now: float) -> float:
         if not self._watch.options.bookmarks or not self._kind.cached:
