@@ -11,64 +11,20 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
-from confluent_kafka.admin import (  # type: ignore[attr-defined]  # documented, but not in the stubs' __all__
-    AdminClient,
-    ConfigResource,
-    ResourceType,
-)
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
-from kubecdc import errors, topics
+from kubecdc import kafka, topics
+from kubecdc.start import BEGINNING
 from producer.errors import SinkFailed
 from producer.settings import KafkaSettings
 
 log = logging.getLogger(__name__)
 
-ANSWER_S = 8.0
-POSITIONS_S = 30.0
 MAX_RECORD_BYTES = topics.MAX_MESSAGE_BYTES
 BUFFER_RECORDS = 100_000
 POLL_S = 0.1
-PARTITION_EOF = KafkaError._PARTITION_EOF  # noqa: SLF001 - its public name, underscore and all
 ROOM_S = 0.005
-
-
-def _base(settings: KafkaSettings) -> dict[str, Any]:
-    return {
-        "bootstrap.servers": settings.bootstrap,
-        "client.id": "kubecdc-producer",
-        "socket.connection.setup.timeout.ms": int(ANSWER_S * 1000),
-        "logger": logging.getLogger("producer.kafka.client"),
-        "error_cb": lambda error: log.debug("kafka: %s", error),
-        **dict(settings.properties),
-    }
-
-
-def live_topics(settings: KafkaSettings) -> dict[str, topics.LiveTopic]:
-    """Our topics as the broker describes them. Raises Unreachable when it does not answer in seconds."""
-    admin = AdminClient(_base(settings))
-    names = topics.TopicNames.under(settings.prefix)
-    try:
-        known = admin.list_topics(timeout=ANSWER_S).topics
-        wanted = [name for name in (names.events, names.changes, names.state, names.positions) if name in known]
-        asked = [ConfigResource(ResourceType.TOPIC, name) for name in wanted]
-        answers = admin.describe_configs(asked, request_timeout=ANSWER_S) if asked else {}
-        configs = {resource.name: future.result(timeout=ANSWER_S) for resource, future in answers.items()}
-    except (KafkaException, TimeoutError) as error:
-        raise errors.Unreachable(
-            f"Kafka at {settings.bootstrap} does not answer ({_text(error)}): check --bootstrap and the broker"
-        ) from error
-    return {
-        name: topics.LiveTopic(
-            name,
-            len(known[name].partitions),
-            min(len(partition.replicas) for partition in known[name].partitions.values()),
-            {key: str(entry.value) for key, entry in configs[name].items() if entry.value is not None},
-        )
-        for name in wanted
-    }
 
 
 class KafkaSink:
@@ -78,17 +34,13 @@ class KafkaSink:
     """
 
     def __init__(self, settings: KafkaSettings) -> None:
-        live = live_topics(settings)
-        problems = topics.check(settings.prefix, live)
-        if problems:
-            raise errors.Misconfigured(*problems)
+        self._partitions = kafka.require_topics(settings.bootstrap, settings.prefix, settings.properties)
         self._settings = settings
         self._names = topics.TopicNames.under(settings.prefix)
-        self._partitions = live[self._names.events].partitions
-        self._position_partitions = live[self._names.positions].partitions
         self._producer = Producer(
             {
-                **_base(settings),
+                **kafka.connection(settings.bootstrap, settings.properties),
+                "client.id": "kubecdc-producer",
                 "enable.idempotence": True,
                 "acks": "all",
                 "compression.type": "zstd",
@@ -114,30 +66,20 @@ class KafkaSink:
 
     def positions(self) -> Mapping[str, bytes]:
         """Read the positions topic to its end. Raises Unreachable when that does not get on."""
-        consumer = Consumer(
-            {
-                **_base(self._settings),
-                "group.id": "kubecdc-producer-positions",
-                "enable.auto.commit": False,
-                "auto.offset.reset": "earliest",
-                "enable.partition.eof": True,
-            }
+        settings = self._settings
+        reader = kafka.TopicReader(
+            settings.bootstrap, self._names.positions, BEGINNING, follow=False, properties=settings.properties
         )
         found: dict[str, bytes] = {}
-        unfinished = set(range(self._position_partitions))
         try:
-            consumer.assign([TopicPartition(self._names.positions, partition, 0) for partition in unfinished])
-            deadline = time.monotonic() + POSITIONS_S
-            while unfinished:
-                messages = consumer.consume(1000, timeout=1.0)
-                if not messages and time.monotonic() > deadline:
-                    raise errors.Unreachable(f"Kafka at {self._settings.bootstrap} does not deliver its positions")
-                if messages:
-                    deadline = time.monotonic() + POSITIONS_S
-                for message in messages:
-                    _read_position(message, found, unfinished)
+            while not reader.done:
+                for record in reader.poll(POLL_S):
+                    name = (record.key or b"").decode("utf-8", "replace")
+                    found.pop(name, None)
+                    if record.value is not None:
+                        found[name] = record.value
         finally:
-            consumer.close()
+            reader.close()
         return found
 
     def send(self, partition: int, key: bytes, value: bytes | None, on_ack: Callable[[], None]) -> None:
@@ -152,7 +94,9 @@ class KafkaSink:
             except BufferError:
                 self._closed.wait(ROOM_S)  # the polling thread makes room
             except KafkaException as error:
-                raise SinkFailed(f"Kafka does not take a record for {self._names.events}: {_text(error)}") from error
+                raise SinkFailed(
+                    f"Kafka does not take a record for {self._names.events}: {kafka.describe(error)}"
+                ) from error
             else:
                 return
 
@@ -201,7 +145,7 @@ class KafkaSink:
                 except BufferError:
                     return
                 except KafkaException as error:
-                    self._failure = _text(error)
+                    self._failure = kafka.describe(error)
                     return
                 del self._waiting_positions[key]
 
@@ -219,25 +163,3 @@ class KafkaSink:
             raise SinkFailed("the sink is closed")
         if self._failure is not None:
             raise SinkFailed(f"Kafka refused a record for good: {self._failure}")
-
-
-def _read_position(message: Message, found: dict[str, bytes], unfinished: set[int]) -> None:
-    error = message.error()
-    if error is not None:
-        if error.code() != PARTITION_EOF:
-            raise errors.Unreachable(f"the positions topic cannot be read: {error.str()}")
-        unfinished.discard(message.partition() or 0)
-        return
-    key, value = message.key(), message.value()
-    if key is None:
-        return
-    name = key.decode("utf-8", "replace")
-    if value is None:
-        found.pop(name, None)
-    else:
-        found[name] = value
-
-
-def _text(error: Exception) -> str:
-    cause = error.args[0] if error.args else error
-    return str(cause.str() if isinstance(cause, KafkaError) else cause or type(error).__name__)

@@ -1,40 +1,63 @@
-"""From raw options to settings: what is missing, wrong or contradictory, all of it at once.
+"""The options of `kubecdc produce`: what they are, what contradicts what, and the settings that they make.
 
-Pure but for reading the redaction key. It does not know where a value came from.
+Pure but for reading the redaction key. Where a value comes from is decided in `kubecdc.settings`.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
+from kubecdc import kinds
 from kubecdc.errors import Misconfigured
+from kubecdc.settings import BOOTSTRAP, KAFKA_PROPERTY, PREFIX, SCHEMA_REGISTRY, Option
 from producer.redact import KEY_BYTES_MAX, KEY_BYTES_MIN, parse_rules
 from producer.selection import check_patterns
 from producer.settings import ClusterSettings, KafkaSettings, ProducerSettings, RedactionSettings, WatchSettings
 
-KEY_VARIABLE = "KUBECDC_REDACTION_KEY"
 DEFAULT_CLUSTER = "default"
-_POSITIVE = (
-    "page_size",
-    "max_object_bytes",
-    "buffer_mb",
-    "watchlist_deadline",
-    "inactivity",
-    "progress_interval",
-    "discovery_interval",
-    "backoff_min",
-    "backoff_max",
+POSITIVE = kinds.integer(1)
+
+OPTIONS = (
+    BOOTSTRAP,
+    PREFIX,
+    SCHEMA_REGISTRY,
+    KAFKA_PROPERTY,
+    Option("buffer-mb", kinds.integer(1, 2047), 64, "Records that may wait for Kafka, in MB; then the watches wait."),
+    Option("cluster", help="Name of the cluster in every record; that of the kubeconfig context, or `default`."),
+    Option("kubeconfig", kinds.file, help="Kubeconfig file; else KUBECONFIG, ~/.kube/config, or the pod's account."),
+    Option("context", help="Context of the kubeconfig."),
+    Option("server", kinds.url, help="URL of the API server, instead of a kubeconfig."),
+    Option("token-file", kinds.file, help="File with a bearer token; it is read again for every request."),
+    Option("ca-file", kinds.file, help="File with the API server's certificate authority."),
+    Option("resources", many=True, help="Kinds to follow: pods, deployments.apps, *.example.io; else most."),
+    Option("exclude", many=True, help="Kinds to leave out, in the same spelling."),
+    Option("namespace", many=True, help="Namespaces to follow, each with lists and watches of its own; else all."),
+    Option("redact", many=True, separator=";", help="More values to redact, Kind:$.json.path; Secrets always are."),
+    Option("redaction-key", secret=True, help="16 to 64 bytes that key the digests of secrets; not as a flag, please."),
+    Option("redaction-key-file", kinds.file, help="File with that key; else one is made and kept on this machine."),
+    Option("page-size", POSITIVE, 500, "Items on a page of a list."),
+    Option("max-object-bytes", POSITIVE, 1_000_000, "Larger objects are published without their content."),
+    Option("watchlist", kinds.choice("auto", "always", "never"), "auto", "Stream the first list, from 1.32 on."),
+    Option("watchlist-deadline", kinds.seconds, 30.0, "Time until a streamed list must have ended."),
+    Option("inactivity", kinds.seconds, 70.0, "How long an open watch may be silent."),
+    Option("progress-interval", kinds.seconds, 5.0, "Time between PROGRESS records."),
+    Option("discovery-interval", kinds.seconds, 30.0, "Time between looks for new kinds."),
+    Option("audit-interval", kinds.seconds, 3600.0, "Time between audit lists; 0: never."),
+    Option("backoff-min", kinds.seconds, 0.8, "Shortest wait after a failure."),
+    Option("backoff-max", kinds.seconds, 30.0, "Longest wait after failures, and between tries of a forbidden kind."),
+    Option("metrics-port", kinds.integer(0, 65535), help="Serve /metrics, /healthz and /readyz there; 0: any port."),
+    Option("log-format", kinds.choice("text", "json"), "text", "Form of the log on standard error."),
+    Option("log-level", kinds.choice("debug", "info", "warning", "error"), "info", "Least level that is logged."),
 )
+_ABOVE_ZERO = ("watchlist_deadline", "inactivity", "progress_interval", "discovery_interval", "backoff_min")
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """Everything `kubecdc produce` needs."""
+    """Everything `kubecdc produce` needs. The redaction key is None when none was given."""
 
     cluster: ClusterSettings
     kafka: KafkaSettings
@@ -42,89 +65,61 @@ class Options:
     metrics_port: int | None
 
 
-def read(given: Mapping[str, Any]) -> Options:
-    """Return the settings. Raises Misconfigured with every problem found."""
-    problems = [*_check_where(given), *_check_numbers(given)]
-    resources, exclude = _split(given["resources"]), _split(given["exclude"])
-    namespaces = _split(given["namespace"])
-    problems += check_patterns((*resources, *exclude))
-    problems += [f"--namespace {name!r} is no name of a namespace" for name in namespaces if not _is_label(name)]
-    rules = tuple(given["redact"])
-    properties = _properties(given["kafka_property"], problems)
+def check(values: Mapping[str, Any]) -> Iterable[str]:
+    """Yield what is wrong beyond single values: spelling of patterns, contradictions, the key. Values may be None."""
+    if "/" in (values["cluster"] or ""):
+        yield f"--cluster {values['cluster']!r} must not hold a slash: it is part of keys"
+    if values["server"]:
+        for other in ("kubeconfig", "context"):
+            if values[other]:
+                yield f"--server and --{other} contradict each other: the API server comes from one of them"
+    yield from check_patterns((*(values["resources"] or ()), *(values["exclude"] or ())))
+    for name in values["namespace"] or ():
+        if not _is_label(name):
+            yield f"--namespace {name!r} is no name of a namespace"
     try:
-        parse_rules(rules)
+        parse_rules(values["redact"] or ())
     except Misconfigured as error:
-        problems += error.problems
-    key = _key(given["redaction_key_file"], problems)
-    if problems:
-        raise Misconfigured(*problems)
+        yield from error.problems
+    for key in _ABOVE_ZERO:
+        if values[key] is not None and values[key] <= 0:
+            yield f"--{key.replace('_', '-')} must be greater than 0"
+    if None not in (values["backoff_min"], values["backoff_max"]) and values["backoff_min"] > values["backoff_max"]:
+        yield f"--backoff-min {values['backoff_min']} is greater than --backoff-max {values['backoff_max']}"
+    yield from _check_key(values)
+
+
+def build(values: Mapping[str, Any]) -> Options:
+    """Make the settings of checked values."""
     watch = WatchSettings(
-        resources=resources,
-        exclude=exclude,
-        namespaces=tuple(dict.fromkeys(namespaces)),
-        page_size=given["page_size"],
-        max_object_bytes=given["max_object_bytes"],
-        inactivity_s=given["inactivity"],
-        progress_interval_s=given["progress_interval"],
-        backoff_min_s=given["backoff_min"],
-        backoff_max_s=given["backoff_max"],
-        watchlist=given["watchlist"],
-        watchlist_deadline_s=given["watchlist_deadline"],
-        discovery_interval_s=given["discovery_interval"],
-        audit_interval_s=given["audit_interval"],
+        resources=values["resources"],
+        exclude=values["exclude"],
+        namespaces=tuple(dict.fromkeys(values["namespace"])),
+        page_size=values["page_size"],
+        max_object_bytes=values["max_object_bytes"],
+        inactivity_s=values["inactivity"],
+        progress_interval_s=values["progress_interval"],
+        backoff_min_s=values["backoff_min"],
+        backoff_max_s=values["backoff_max"],
+        watchlist=values["watchlist"],
+        watchlist_deadline_s=values["watchlist_deadline"],
+        discovery_interval_s=values["discovery_interval"],
+        audit_interval_s=values["audit_interval"],
     )
+    name = values["cluster"] or values["context"] or DEFAULT_CLUSTER
+    place = {field: values[field] for field in ("server", "kubeconfig", "context", "token_file", "ca_file")}
     return Options(
-        _cluster(given),
-        KafkaSettings(given["bootstrap"], given["prefix"], given["schema_registry"], given["buffer_mb"], properties),
-        ProducerSettings(watch, RedactionSettings(key, rules)),
-        given["metrics_port"],
+        ClusterSettings(name.replace("/", "_"), **place),
+        KafkaSettings(
+            values["bootstrap"],
+            values["prefix"],
+            values["schema_registry"],
+            values["buffer_mb"],
+            values["kafka_property"],
+        ),
+        ProducerSettings(watch, RedactionSettings(_key(values), values["redact"])),
+        values["metrics_port"],
     )
-
-
-def _cluster(given: Mapping[str, Any]) -> ClusterSettings:
-    name = given["cluster"] or given["context"] or DEFAULT_CLUSTER
-    names = ("server", "kubeconfig", "context", "token_file", "ca_file")
-    return ClusterSettings(name, **{field: given[field] for field in names})
-
-
-def _check_where(given: Mapping[str, Any]) -> Iterable[str]:
-    if not given["bootstrap"]:
-        yield "no Kafka brokers: give --bootstrap HOST:PORT or set KUBECDC_BOOTSTRAP"
-    if "/" in (given["cluster"] or ""):
-        yield f"--cluster {given['cluster']!r} must not hold a slash: it is part of keys"
-    if given["server"]:
-        yield from (
-            f"--server and --{other} contradict each other: the API server comes from one of them"
-            for other in ("kubeconfig", "context")
-            if given[other]
-        )
-        if urlsplit(given["server"]).scheme not in ("http", "https"):
-            yield f"--server {given['server']!r} is no URL: write https://HOST:PORT"
-    for option in ("token_file", "ca_file", "kubeconfig"):
-        path: Path | None = given[option]
-        if path is not None and not path.is_file():
-            yield f"--{option.replace('_', '-')} {path} does not exist or is no file"
-    registry = given["schema_registry"]
-    if registry and urlsplit(registry).scheme not in ("http", "https"):
-        yield f"--schema-registry {registry!r} is no URL: write http://HOST:PORT"
-
-
-def _check_numbers(given: Mapping[str, Any]) -> Iterable[str]:
-    for option in _POSITIVE:
-        if given[option] <= 0:
-            yield f"--{option.replace('_', '-')} must be greater than 0, not {given[option]}"
-    if given["audit_interval"] < 0:
-        yield f"--audit-interval must be 0 or greater, not {given['audit_interval']}"
-    if given["backoff_min"] > given["backoff_max"]:
-        yield f"--backoff-min {given['backoff_min']} is greater than --backoff-max {given['backoff_max']}"
-    port = given["metrics_port"]
-    if port is not None and not 0 <= port <= 65535:
-        yield f"--metrics-port must be between 0 and 65535, not {port}"
-
-
-def _split(texts: Iterable[str]) -> tuple[str, ...]:
-    """Both `--resources a --resources b` and `--resources a,b` are what people write."""
-    return tuple(part for text in texts for part in text.replace(",", " ").split())
 
 
 def _is_label(name: str) -> bool:
@@ -132,27 +127,21 @@ def _is_label(name: str) -> bool:
     return name.isascii() and inner.isalnum() and name == name.lower() and "-" not in (name[0], name[-1])
 
 
-def _properties(texts: Iterable[str], problems: list[str]) -> tuple[tuple[str, str], ...]:
-    found = []
-    for text in texts:
-        name, equals, value = text.partition("=")
-        if name and equals:
-            found.append((name, value))
-        else:
-            problems.append(f"--kafka-property {name!r} has no value: write NAME=VALUE")
-    return tuple(found)
+def _key(values: Mapping[str, Any]) -> bytes | None:
+    path: Path | None = values["redaction_key_file"]
+    if path is not None:
+        return path.read_bytes().strip()
+    text: str | None = values["redaction_key"]
+    return text.encode() if text is not None else None
 
 
-def _key(path: Path | None, problems: list[str]) -> bytes | None:
-    """The key from its file, or from the environment; never from a flag, which others on the machine could read."""
-    text = os.environ.get(KEY_VARIABLE)
-    if path is None and text is None:
-        return None
+def _check_key(values: Mapping[str, Any]) -> Iterable[str]:
+    if values["redaction_key"] and values["redaction_key_file"]:
+        yield "--redaction-key and --redaction-key-file contradict each other: give one of them"
     try:
-        key = path.read_bytes().strip() if path is not None else (text or "").encode()
+        key = _key(values)
     except OSError as error:
-        problems.append(f"--redaction-key-file {path} cannot be read: {error.strerror}")
-        return None
-    if not KEY_BYTES_MIN <= len(key) <= KEY_BYTES_MAX:
-        problems.append(f"the redaction key has {len(key)} bytes: give {KEY_BYTES_MIN} to {KEY_BYTES_MAX} random ones")
-    return key
+        yield f"--redaction-key-file {values['redaction_key_file']} cannot be read: {error.strerror}"
+        return
+    if key is not None and not KEY_BYTES_MIN <= len(key) <= KEY_BYTES_MAX:
+        yield f"the redaction key has {len(key)} bytes: give {KEY_BYTES_MIN} to {KEY_BYTES_MAX} random ones"
