@@ -99,6 +99,14 @@ def live_topics(bootstrap: str, prefix: str, properties: Properties = ()) -> dic
     }
 
 
+def brokers(bootstrap: str, properties: Properties = ()) -> int:
+    """How many brokers the cluster has. Raises Unreachable."""
+    try:
+        return len(AdminClient(connection(bootstrap, properties)).list_topics(timeout=ANSWER_S).brokers)
+    except KafkaException as error:
+        raise _unreachable(bootstrap, error) from error
+
+
 def require_topics(bootstrap: str, prefix: str, properties: Properties = ()) -> int:
     """The partition count of sound topics. Raises Misconfigured with everything that is wrong, or Unreachable."""
     live = live_topics(bootstrap, prefix, properties)

@@ -110,12 +110,15 @@ class Subscription:
         """Partition count of the log."""
         return self._reader.partitions
 
+    @property
+    def done(self) -> bool:
+        """Nothing more will come: the end is reached, or `close` was called."""
+        return self._closed or (not self._waiting and self._reader.done)
+
     def entries(self) -> Iterator[Entry]:
         """Every record with its place in the log, tombstones and what `match` leaves out included."""
-        while not self._closed:
+        while not self.done:
             if not self._waiting:
-                if self._reader.done:
-                    return
                 self._waiting.extend(self._reader.poll(WAIT_S))
                 continue
             entry = self._next()
@@ -124,7 +127,7 @@ class Subscription:
 
     def poll(self, timeout_s: float = WAIT_S) -> list[Change]:
         """What has arrived within the time, perhaps nothing."""
-        if not self._waiting and not self._closed:
+        if not self._waiting and not self.done:
             self._waiting.extend(self._reader.poll(timeout_s))
         found = []
         while self._waiting:

@@ -31,7 +31,8 @@ class Option:
     """One setting: `page-size` is `--page-size`, `KUBECDC_PAGE_SIZE`, and `page-size` or `page_size` in the file.
 
     `kind` parses text, and says by ValueError what it wants. With `many` the value is a tuple: the flag may be
-    repeated, and text is split at `separator`. The value of a `secret` option appears in no message.
+    repeated, and text is split at `separator`. The value of a `secret` option appears in no message. `short` is a
+    letter for the command line.
     """
 
     name: str
@@ -42,6 +43,7 @@ class Option:
     many: bool = False
     separator: str = ","
     secret: bool = False
+    short: str = ""
 
     @property
     def key(self) -> str:
@@ -158,13 +160,14 @@ def _click_option(option: Option) -> Callable[[Callable[..., None]], Callable[..
     notes = [f"env: {option.variable}"]
     if option.required:
         notes.append("required")
-    elif option.default not in (None, (), ""):
+    elif option.default is not None and option.default != ():
         notes.append(f"default: {_shown(option.default)}")
     told = f"{option.help}  [{'; '.join(notes)}]"
     if option.kind is boolean:
         return click.option(f"{option.flag}/--no-{option.name}", option.key, default=None, help=told)
     metavar = option.kind.metavar
-    return click.option(option.flag, option.key, multiple=option.many, metavar=metavar, help=told)
+    names = (f"-{option.short}", option.flag, option.key) if option.short else (option.flag, option.key)
+    return click.option(*names, multiple=option.many, metavar=metavar, help=told)
 
 
 def _shown(default: Any) -> str:
@@ -219,7 +222,13 @@ def _unknown_keys(options: Sequence[Option], file: Mapping[str, Any], own: Mappi
                 continue  # the table of some command
             if name.replace("-", "_") not in accepted:
                 near = difflib.get_close_matches(name.replace("-", "_"), sorted(accepted), 1)
-                hint = f"did you mean {near[0].replace('_', '-')}?" if near else f"`kubecdc {table} --help` lists them"
+                hint = (
+                    f"did you mean {near[0].replace('_', '-')}?"
+                    if near
+                    else f"`kubecdc {table.replace('-', ' ')} --help` lists them"
+                )
                 place = "" if label else f"; settings of another command belong in its table, such as [{table}]"
-                problems.append(f"{label}{name} in the configuration file is no setting of {table}: {hint}{place}")
+                problems.append(
+                    f"{label}{name} in the configuration file is no setting of {table.replace('-', ' ')}: {hint}{place}"
+                )
     return problems

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 MAX_MESSAGE_BYTES = 4 * 1024 * 1024
 HISTORY_MS = 7 * 24 * 3600 * 1000
+SETTINGS = ("cleanup.policy", "min.compaction.lag.ms", "max.message.bytes", "min.insync.replicas")
 
 
 @dataclass(frozen=True, slots=True)

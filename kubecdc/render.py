@@ -1,0 +1,232 @@
+"""How answers are printed: a table for people, JSON for programs. No decision but that of form.
+
+JSON is one array, ndjson one value a line. An object's text is given as the JSON it is. A table is drawn with rich on
+a terminal, and as aligned columns elsewhere; changes that keep coming are lines, as a table has to know its end.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any, Self
+
+import orjson
+from rich.console import Console
+from rich.table import Table
+
+from kubecdc.chain import resource_name
+from kubecdc.folding import GapReport, Resolved, Resource
+from kubecdc.records import Change, Op
+
+OUTPUTS = ("table", "json", "ndjson")
+COLOURS = {
+    Op.CREATED: "green",
+    Op.SNAPSHOT: "cyan",
+    Op.UPDATED: "blue",
+    Op.DELETED: "red",
+    Op.GAP: "bold yellow",
+    Op.PROGRESS: "dim",
+}
+CHANGED_SHOWN = 4
+
+
+class Changes:
+    """Prints changes one after the other; use it as a context, since a JSON array has an end."""
+
+    def __init__(self, output: str) -> None:
+        self._output = output
+        self._count = 0
+        self._console = Console(highlight=False, soft_wrap=True)
+
+    def __enter__(self) -> Self:
+        if self._output == "json":
+            sys.stdout.write("[")
+        elif self._output == "table":
+            self._console.print(_line("TIME", "OP", "KIND", "OBJECT", "VERSION", "SEQ", "DETAIL"), style="bold")
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if self._output == "json" and (kind is None or not issubclass(kind, BrokenPipeError)):
+            sys.stdout.write("\n]\n")
+            sys.stdout.flush()
+
+    def add(self, changes: Iterable[Change]) -> None:
+        """Print these, and hand them on at once."""
+        for change in changes:
+            if self._output == "table":
+                self._console.print(change_line(change), style=COLOURS[change.op], markup=False)
+            else:
+                before = ("\n" if self._count == 0 else ",\n") if self._output == "json" else ""
+                after = "" if self._output == "json" else "\n"
+                sys.stdout.write(f"{before}{change_json(change).decode()}{after}")
+            self._count += 1
+        sys.stdout.flush()
+
+
+def change_json(change: Change) -> bytes:
+    """One line of JSON: every field of the record, `object` as the JSON it holds."""
+    return orjson.dumps(change_value(change))
+
+
+def change_value(change: Change) -> dict[str, Any]:
+    """The record as a JSON value for orjson."""
+    value = {field.name: getattr(change, field.name) for field in dataclasses.fields(change)}
+    value["object"] = _embedded(change.object)
+    return value
+
+
+def change_line(change: Change) -> str:
+    """A change in one line of text."""
+    version = change.rv or ""
+    if change.op in (Op.GAP, Op.PROGRESS) and change.uid is None:
+        version = f"({change.after_rv or 'start'}, {change.upto_rv or 'open'}]"
+    seq = "" if change.seq is None else str(change.seq)
+    return _line(
+        _time(change.observed_at), change.op, resource_name(change), _place(change), version, seq, _detail(change)
+    )
+
+
+def rows(found: Sequence[Mapping[str, Any]], output: str) -> None:
+    """Print records with equal keys."""
+    if output == "json":
+        sys.stdout.write(orjson.dumps(found, option=orjson.OPT_INDENT_2).decode() + "\n")
+    elif output == "ndjson":
+        sys.stdout.writelines(orjson.dumps(row).decode() + "\n" for row in found)
+    elif found:
+        _draw([name.upper() for name in found[0]], [[_cell(value) for value in row.values()] for row in found])
+    sys.stdout.flush()
+
+
+def gap_rows(gaps: Iterable[GapReport]) -> list[dict[str, Any]]:
+    """Gap reports as records."""
+    return [
+        {
+            "cause": gap.cause,
+            "cluster": gap.resource.cluster,
+            "resource": str(gap.resource),
+            "scope": gap.scope,
+            "namespace": gap.namespace,
+            "name": gap.name,
+            "uid": gap.uid,
+            "epoch": gap.epoch,
+            "after_rv": gap.after_rv,
+            "upto_rv": gap.upto_rv,
+            "open": gap.open,
+            "missed_at_least": gap.missed_at_least,
+            "detail": gap.detail,
+            "partitions": gap.partitions,
+            "observed_at": gap.observed_at,
+        }
+        for gap in gaps
+    ]
+
+
+def resolved_rows(resolved: Mapping[Resource, Resolved | None]) -> list[dict[str, Any]]:
+    """Resolved versions as records."""
+    return [
+        {
+            "cluster": resource.cluster,
+            "resource": str(resource),
+            "epoch": at.epoch if at else None,
+            "resolved": at.rv if at else None,
+        }
+        for resource, at in sorted(resolved.items())
+    ]
+
+
+def gap_table(gaps: Sequence[GapReport]) -> None:
+    """Gaps for people."""
+    lines = [
+        [
+            _time(gap.observed_at),
+            gap.cause,
+            str(gap.resource),
+            f"{gap.namespace}/{gap.name}" if gap.uid else gap.scope or "(all)",
+            f"({gap.after_rv or 'start'}, {gap.upto_rv or ('open' if gap.open else 'closed later')}]",
+            "" if gap.missed_at_least is None else f">= {gap.missed_at_least}",
+            gap.detail,
+        ]
+        for gap in gaps
+    ]
+    _draw(["TIME", "CAUSE", "KIND", "OBJECT", "VERSIONS", "MISSED", "DETAIL"], lines)
+
+
+def state_table(objects: Sequence[Change], resolved: Mapping[Resource, Resolved | None]) -> None:
+    """The latest state for people: the objects, then how far each kind is resolved."""
+    lines = [
+        [resource_name(each), each.namespace, each.name, each.rv or "", str(each.seq), _time(each.observed_at)]
+        for each in objects
+    ]
+    _draw(["KIND", "NAMESPACE", "NAME", "VERSION", "SEQ", "SEEN"], lines)
+    _draw(["CLUSTER", "KIND", "EPOCH", "RESOLVED"], [[_cell(v) for v in r.values()] for r in resolved_rows(resolved)])
+
+
+def _draw(heads: Sequence[str], lines: Sequence[Sequence[str]]) -> None:
+    console = Console(highlight=False)
+    if console.is_terminal:
+        table = Table(box=None, pad_edge=False)
+        for head in heads:
+            table.add_column(head, overflow="fold")
+        for line in lines:
+            table.add_row(*line)
+        console.print(table, markup=False)
+        return
+    widths = [max(map(len, column)) for column in zip(heads, *lines, strict=True)]
+    for line in (heads, *lines):
+        padded = "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True))
+        sys.stdout.write(padded.rstrip() + "\n")
+    sys.stdout.flush()
+
+
+def _line(*cells: str) -> str:
+    widths = (12, 8, 24, 40, 24, 4)
+    padded = [cell.ljust(width) for cell, width in zip(cells, widths, strict=False)]
+    return " ".join((*padded, *cells[len(widths) :])).rstrip()
+
+
+def _detail(change: Change) -> str:
+    parts = []
+    if change.gap is not None:
+        missed = "" if change.gap.missed_at_least is None else f" (at least {change.gap.missed_at_least} missed)"
+        parts.append(f"{change.gap.cause}{missed}" + (f": {change.gap.detail}" if change.gap.detail else ""))
+    if change.inferred:
+        parts.append(f"inferred in ({change.after_rv}, {change.upto_rv}]")
+    if change.noise:
+        parts.append("noise")
+    if change.changed:
+        more = f" and {len(change.changed) - CHANGED_SHOWN} more" if len(change.changed) > CHANGED_SHOWN else ""
+        parts.append(" ".join(change.changed[:CHANGED_SHOWN]) + more)
+    if change.changed_by:
+        parts.append("by " + ", ".join(sorted({each.manager for each in change.changed_by})))
+    if change.op is Op.PROGRESS:
+        parts.append(f"{change.count} records")
+    return "; ".join(parts)
+
+
+def _place(change: Change) -> str:
+    if change.uid is None:
+        return f"({change.scope})" if change.scope else f"(all of {change.cluster})"
+    return f"{change.namespace}/{change.name}" if change.namespace else change.name
+
+
+def _time(at_ms: int) -> str:
+    return datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="milliseconds")[11:23]
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, tuple):
+        return ",".join(map(str, value))
+    return "" if value is None else str(value)
+
+
+def _embedded(text: str | None) -> Any:
+    """JSON text as part of a JSON line, number by number as it was written; a string where it is no JSON."""
+    if text is None:
+        return None
+    try:
+        value = orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return text
+    return orjson.Fragment(text) if "\n" not in text and "\r" not in text else value

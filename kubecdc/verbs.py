@@ -1,0 +1,137 @@
+"""`kubecdc subscribe | replay | state | gaps`: the reading API on the command line.
+
+Each verb reads its flags, calls the function of the same name in `kubecdc.reading`, and hands what it gives to
+`kubecdc.render`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import click
+import orjson
+
+from kubecdc import reading, render, settings
+from kubecdc.chain import Break
+from kubecdc.errors import ChainBroken
+from kubecdc.kinds import Kind, boolean, choice, text
+from kubecdc.matching import Match
+from kubecdc.settings import BOOTSTRAP, KAFKA_PROPERTY, PREFIX, SCHEMA_REGISTRY, Option
+from kubecdc.start import WANTED
+
+FROM = Option("from", Kind("WHERE", WANTED, str), "beginning", f"Where to begin: {WANTED}.")
+OUTPUT = Option("output", choice(*render.OUTPUTS), "table", "How to print it.", short="o")
+WHERE = (BOOTSTRAP, PREFIX, SCHEMA_REGISTRY, KAFKA_PROPERTY)
+MATCH = (
+    Option("cluster", text, help="Only this cluster."),
+    Option("resource", text, many=True, help="Only these kinds, such as pods or deployments.apps."),
+    Option("namespace", text, help="Only this namespace.", short="n"),
+    Option("name", text, help="Only objects of this name."),
+    Option("uid", text, help="Only the object with this UID."),
+)
+ON_BREAK = Option(
+    "on-break",
+    choice("raise", "report"),
+    "raise",
+    "What a hole in the log does: raise ends with status 3, report goes on and ends so.",
+)
+PROGRESS = Option("progress", boolean, help="Print PROGRESS records too; by default in JSON only.")
+READ = (*WHERE, *MATCH, ON_BREAK, OUTPUT)
+FOLLOW = (*WHERE, FROM, *MATCH, PROGRESS, ON_BREAK, OUTPUT)
+
+
+@click.command()
+@settings.options("subscribe", FOLLOW)
+def subscribe(values: Mapping[str, Any]) -> None:
+    """Follow the canonical change log until Ctrl-C."""
+    breaks = Breaks(values["on_break"])
+    with reading.subscribe(**_asked(values, breaks), from_=values["from"]) as log:
+        _print(log, values["output"])
+
+
+@click.command()
+@settings.options("replay", FOLLOW)
+def replay(values: Mapping[str, Any]) -> None:
+    """Show the change log from a place in it up to where it ends now."""
+    breaks = Breaks(values["on_break"])
+    with reading.replay(**_asked(values, breaks), from_=values["from"]) as log:
+        click.echo(f"kubecdc: {log.history}", err=True)
+        _print(log, values["output"])
+    breaks.judge()
+
+
+@click.command()
+@settings.options("state", READ)
+def state(values: Mapping[str, Any]) -> None:
+    """Show the latest state of every object that lives."""
+    breaks = Breaks(values["on_break"])
+    found = reading.state(**_asked(values, breaks))
+    if values["output"] == "table":
+        render.state_table(found.objects, found.resolved)
+    elif values["output"] == "ndjson":
+        render.rows([render.change_value(change) for change in found.objects], "ndjson")
+    else:
+        objects = [render.change_value(change) for change in found.objects]
+        whole = {"objects": objects, "resolved": render.resolved_rows(found.resolved)}
+        click.echo(orjson.dumps(whole).decode())
+    breaks.judge()
+
+
+@click.command()
+@settings.options("gaps", READ)
+def gaps(values: Mapping[str, Any]) -> None:
+    """Show where history is incomplete, and why; a gap of a stream once, not once for each partition."""
+    breaks = Breaks(values["on_break"])
+    found = reading.gaps(**_asked(values, breaks))
+    if values["output"] == "table":
+        render.gap_table(found)
+    else:
+        render.rows(render.gap_rows(found), values["output"])
+    breaks.judge()
+
+
+class Breaks:
+    """What to do with a break: end at once, or tell it and end with ChainBroken after all."""
+
+    def __init__(self, on_break: str) -> None:
+        self._raise = on_break == "raise"
+        self._count = 0
+
+    def __call__(self, found: Break) -> None:
+        """Take the next break. Raises ChainBroken."""
+        if self._raise:
+            raise ChainBroken(str(found))
+        self._count += 1
+        click.echo(f"kubecdc: {found}", err=True)
+
+    def judge(self) -> None:
+        """Raise ChainBroken if there was any."""
+        if self._count:
+            raise ChainBroken(f"the log is broken in {self._count} places")
+
+
+def _asked(values: Mapping[str, Any], breaks: Breaks) -> dict[str, Any]:
+    progress = values.get("progress")
+    match = Match(
+        cluster=values["cluster"],
+        resources=values["resource"],
+        namespace=values["namespace"],
+        name=values["name"],
+        uid=values["uid"],
+        progress=values["output"] != "table" if progress is None else progress,
+    )
+    return {
+        "bootstrap": values["bootstrap"],
+        "prefix": values["prefix"],
+        "schema_registry": values["schema_registry"],
+        "properties": values["kafka_property"],
+        "on_break": breaks,
+        "match": match,
+    }
+
+
+def _print(log: reading.Subscription, output: str) -> None:
+    with render.Changes(output) as printer:
+        while not log.done:
+            printer.add(log.poll(reading.WAIT_S))
