@@ -13,8 +13,20 @@ from hashlib import blake2b
 from typing import Any
 
 import orjson
+from jsonpath_ng.ext.filter import Filter
 from jsonpath_ng.ext.parser import parse as parse_path
-from jsonpath_ng.jsonpath import JSONPath, Root, This
+from jsonpath_ng.jsonpath import (
+    Child,
+    DatumInContext,
+    Descendants,
+    Fields,
+    Index,
+    JSONPath,
+    Root,
+    Slice,
+    Where,
+    Wildcard,
+)
 
 from kubecdc.errors import Misconfigured
 from producer.digests import encode
@@ -28,7 +40,9 @@ MANIFEST_COPIES = (
     "objectset.rio.cattle.io/applied",
     "banzaicloud.com/last-applied",
 )
-_IDENTITY = ("uid", "name", "namespace", "resourceVersion")
+_FORBIDDEN = frozenset({"metadata", *(f"metadata.{name}" for name in ("uid", "name", "namespace", "resourceVersion"))})
+_PLACES = (Root, Fields, Index, Slice, Wildcard, Filter)
+_JOINS = (Child, Descendants, Where)
 
 
 class RedactionFailed(Exception):  # noqa: N818 - named by what happened
@@ -65,16 +79,18 @@ def parse_rules(texts: Iterable[str]) -> tuple[Rule, ...]:
         except Exception as error:  # noqa: BLE001 - the parser raises bare Exceptions of several kinds
             problems.append(f"redaction rule {text!r}: not a JSONPath: {' '.join(str(error).split())}")
             continue
-        if isinstance(parsed, Root | This) or str(parsed).removeprefix("$.") in _FORBIDDEN:
+        if not _plain(parsed):
+            problems.append(
+                f"redaction rule {text!r}: use names, indexes, [*], .. and filters only, and one rule for each path"
+            )
+            continue
+        if isinstance(parsed, Root) or str(parsed).removeprefix("$.") in _FORBIDDEN:
             problems.append(f"redaction rule {text!r}: uid, name, namespace and resourceVersion identify the object")
             continue
         rules.append(Rule(name, group if dot else None, parsed))
     if problems:
         raise Misconfigured(*problems)
     return tuple(rules)
-
-
-_FORBIDDEN = frozenset({"metadata", *(f"metadata.{name}" for name in _IDENTITY)})
 
 
 class Redactor:
@@ -157,22 +173,37 @@ class Redaction:
         copy = orjson.loads(encode(obj))
         hidden: list[Any] = []
 
-        def hide(value: Any, *_: Any) -> str:
-            if isinstance(value, str) and value.startswith(MARK) and value in made:
-                return value
-            hidden.append(value)
-            made.add(replaced := self.replacement(value))
-            return replaced
-
         made: set[str] = set()
         for path in self.paths:
-            path.update(copy, hide)
-            # An update may pass over what a find sees: that must not go out.
-            if not all(match.value in made for match in path.find(copy)):
+            for match in path.find(copy):
+                if isinstance(match.value, str) and match.value in made:
+                    continue
+                hidden.append(match.value)
+                made.add(replaced := self.replacement(match.value))
+                _replace(match, replaced)
+            if not all(isinstance(match.value, str) and match.value in made for match in path.find(copy)):
                 raise RedactionFailed
         if hidden:
             _forget_in_managed_fields(copy.get("metadata"), hidden)
         return copy, len(hidden)
+
+
+def _plain(path: JSONPath) -> bool:
+    """The path leads to places in the object, not to values that are computed from it, and to one kind of place."""
+    if isinstance(path, _JOINS):
+        return _plain(path.left) and _plain(path.right)
+    return isinstance(path, _PLACES)
+
+
+def _replace(match: DatumInContext, value: str) -> None:
+    """Put `value` where a find found something. The library's own `update` passes over what a filter finds last."""
+    place, around = match.path, match.context
+    if around is not None and isinstance(place, Fields) and len(place.fields) == 1:
+        around.value[place.fields[0]] = value
+    elif around is not None and isinstance(place, Index) and len(place.indices) == 1:
+        around.value[place.indices[0]] = value
+    else:
+        raise RedactionFailed
 
 
 def _forget_in_managed_fields(metadata: Any, hidden: list[Any]) -> None:

@@ -138,6 +138,15 @@ def test_what_cannot_be_redacted_is_left_out_with_all_that_could_tell_its_conten
     assert event.digest != other.digest
 
 
+@pytest.mark.parametrize(
+    ("value", "kept"), [(True, None), (2**63, None), (1.0, None), ("3", None), (0, 0), (2**63 - 1, 2**63 - 1)]
+)
+def test_a_generation_is_kept_only_if_it_is_one(value: Any, kept: int | None) -> None:
+    generation = convert(context(), item(metadata={"generation": value})).generation
+    assert generation == kept
+    assert type(generation) is type(kept)
+
+
 HOSTILE = st.recursive(
     st.none()
     | st.booleans()

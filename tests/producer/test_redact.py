@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import copy
+from dataclasses import replace
 from typing import Any
 
 import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from jsonpath_ng.jsonpath import Fields
 
 from kubecdc.errors import Misconfigured
 from producer.digests import encode
@@ -115,6 +117,48 @@ def test_rules_of_users_reach_every_value_that_they_find() -> None:
     assert fields == [{}, {}, {"f:spec": {"f:other": {}}}]
 
 
+@pytest.mark.parametrize(
+    ("path", "count"),
+    [
+        ("$.spec.x", 1),
+        ("spec.x", 1),
+        ("$.spec['x','n']", 2),
+        ("$.spec.*", 5),
+        ("$..x", 2),
+        ("$.spec.y[*]", 2),
+        ("$.spec.y[-1]", 1),
+        ("$.spec.y[0:2]", 2),
+        ("$.spec.y[0,1]", 2),
+        ("$.spec.m[*][*]", 1),
+        ("$.spec.l[*].x", 1),
+        ("$.spec.l[?(@.x)]", 1),
+        ("$.spec.l[?(@.x=='sentinel-one-7f3a9c')].x", 1),
+        ("$.spec.nothing.here", 0),
+    ],
+)
+def test_each_kind_of_path_replaces_what_it_finds_and_nothing_else(path: str, count: int) -> None:
+    obj = {"metadata": {}, "spec": {"x": SENTINEL, "n": 5, "y": ["a", "b"], "m": [["c"]], "l": [{"x": SENTINEL}]}}
+    clean, replaced = apply(obj, f"W:{path}", kind="W")
+    assert replaced == count
+    assert encode(clean).count(MARK.encode()) == count
+
+
+class LateFinder(Fields):
+    """A path that misses at the first look what it shows at the second."""
+
+    looks = 0
+
+    def find(self, datum: Any) -> list[Any]:
+        self.looks += 1
+        return super().find(datum) if self.looks > 1 else []
+
+
+def test_what_is_still_found_after_replacing_is_not_let_through() -> None:
+    redaction = replace(Redactor(KEY).for_kind("", "W"), paths=(LateFinder("spec"),))
+    with pytest.raises(RedactionFailed):
+        redaction.apply({"metadata": {}, "spec": SENTINEL})
+
+
 def test_a_whole_map_may_be_hidden_with_its_names() -> None:
     obj = {"metadata": {"managedFields": [{"fieldsV1": {"f:data": {f"f:{SENTINEL}": {}}}}]}, "data": {SENTINEL: "v"}}
     clean, _ = apply(obj, "ConfigMap:$.data", kind="ConfigMap")
@@ -158,6 +202,7 @@ def test_a_very_deep_object_is_clean_or_left_out(rule: str) -> None:
 
 def test_all_faults_of_rules_are_told_at_once() -> None:
     wrong = ["Secret", ":$.a", "Secret:", "Secret:$.[", "W:$", "W:$.metadata.uid", "W:metadata.name", "W:$.metadata"]
+    wrong += ["W:$.a|$.b", "W:$.a & $.b", "W:$.a.`parent`", "W:$.a.`sub(/x/, y)`", "W:$.a + 1", "W:$.a.`sorted`"]
     with pytest.raises(Misconfigured) as caught:
         parse_rules(["W:$.spec.ok", *wrong])
     assert len(caught.value.problems) == len(wrong)
