@@ -42,6 +42,11 @@ class Start:
     offsets: Mapping[int, int] = field(default_factory=dict)
     time_ms: int = 0
 
+    def __str__(self) -> str:
+        if self.where is Where.OFFSETS:
+            return ",".join(f"{p}={o}" for p, o in sorted(self.offsets.items())) or str(self.offset)
+        return str(self.time_ms) if self.where is Where.TIME else self.where.value
+
 
 BEGINNING = Start(Where.BEGINNING)
 END = Start(Where.END)
@@ -77,7 +82,7 @@ def _parsed(given: str, now: datetime) -> Start:
             return _at(now - timedelta(**{_UNITS[age[2]]: int(age[1])}))
         return _at(datetime.fromisoformat(bare))
     except (ValueError, OverflowError):
-        raise Misconfigured(f"--from {given!r}: must be {WANTED}") from None
+        raise Misconfigured(f"from {given!r}: must be {WANTED}") from None
 
 
 def _at(time: datetime) -> Start:

@@ -7,6 +7,7 @@ Each verb reads its flags, calls the function of the same name in `kubecdc.readi
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from typing import Any
 
 import click
@@ -14,13 +15,21 @@ import orjson
 
 from kubecdc import reading, render, settings
 from kubecdc.chain import Break
-from kubecdc.errors import ChainBroken
+from kubecdc.errors import ChainBroken, Misconfigured
 from kubecdc.kinds import Kind, boolean, choice, text
 from kubecdc.matching import Match
 from kubecdc.settings import BOOTSTRAP, KAFKA_PROPERTY, PREFIX, SCHEMA_REGISTRY, Option
-from kubecdc.start import WANTED
+from kubecdc.start import BEGINNING, WANTED, Start, start_of
 
-FROM = Option("from", Kind("WHERE", WANTED, str), "beginning", f"Where to begin: {WANTED}.")
+
+def _from(given: str) -> Start:
+    try:
+        return start_of(given, datetime.now(UTC))
+    except Misconfigured:
+        raise ValueError(f"must be {WANTED}") from None
+
+
+FROM = Option("from", Kind("WHERE", WANTED, _from), BEGINNING, f"Where to begin: {WANTED}.")
 OUTPUT = Option("output", choice(*render.OUTPUTS), "table", "How to print it.", short="o")
 WHERE = (BOOTSTRAP, PREFIX, SCHEMA_REGISTRY, KAFKA_PROPERTY)
 MATCH = (
