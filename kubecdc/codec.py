@@ -11,6 +11,7 @@ import dataclasses
 import enum
 import io
 import json
+import operator
 import types
 import typing
 from collections.abc import Callable, Mapping
@@ -73,20 +74,26 @@ def _builder(hint: Any) -> Callable[[Any], Any] | None:
         item = _builder(typing.get_args(hint)[0])
         if item is None:
             return tuple
-        return lambda values: tuple([item(value) for value in values])
+        return lambda values: tuple([item(value) for value in values]) if values else ()
     return None
 
 
 def _reader(cls: type[Any]) -> Callable[[dict[str, Any]], Any]:
+    """Build by position: fastavro keeps the schema's field order, which is the class's (a test compares the two)."""
     hints = typing.get_type_hints(cls)
-    special = [(f.name, b) for f in dataclasses.fields(cls) if (b := _builder(hints[f.name]))]
+    special = [
+        (index, build)
+        for index, f in enumerate(dataclasses.fields(cls))
+        if (build := _builder(hints[f.name])) is not None
+    ]
 
     def read(row: dict[str, Any]) -> Any:
-        for name, build in special:
-            row[name] = build(row[name])
-        return cls(**row)
+        values = list(row.values())
+        for index, build in special:
+            values[index] = build(values[index])
+        return cls(*values)
 
-    return read
+    return read if special else lambda row: cls(*row.values())
 
 
 def _lowering(hint: Any) -> Callable[[Any], Any] | None:
@@ -98,16 +105,24 @@ def _lowering(hint: Any) -> Callable[[Any], Any] | None:
         return inner and (lambda value: None if value is None else inner(value))
     if typing.get_origin(hint) is tuple:
         item = _lowering(typing.get_args(hint)[0])
-        return item and (lambda values: [item(value) for value in values])
+        return item and (lambda values: [item(value) for value in values] if values else values)
     return None
 
 
 def _writer(cls: type[Any]) -> Callable[[Any], dict[str, Any]]:
+    """Read all fields in one call, then lower the few that fastavro does not take as they are."""
     hints = typing.get_type_hints(cls)
-    fields = [(f.name, _lowering(hints[f.name])) for f in dataclasses.fields(cls)]
+    names = [f.name for f in dataclasses.fields(cls)]
+    special = [(name, low) for name in names if (low := _lowering(hints[name])) is not None]
+    if len(names) == 1:
+        return lambda record: {names[0]: getattr(record, names[0])}
+    values = operator.attrgetter(*names)
 
     def lower(record: Any) -> dict[str, Any]:
-        return {name: getattr(record, name) if low is None else low(getattr(record, name)) for name, low in fields}
+        row = dict(zip(names, values(record), strict=True))
+        for name, low in special:
+            row[name] = low(row[name])
+        return row
 
     return lower
 
