@@ -1,6 +1,8 @@
 """A log in memory that behaves as Kafka does where a case can tell: order, acknowledgements, transactions, outages.
 
-Topics are `events`, `changes`, `state` and `positions`. While it is paused nothing is appended, read or acknowledged.
+Topics are `events`, `changes`, `state` and `positions`. While it is paused nothing is read or acknowledged; of what is
+sent, positions are taken and all else is not. That is the worst that brokers can do to a producer that stores a
+position too early: partitions are apart, and a broker may keep what it never acknowledged.
 What a transaction wrote is seen when it is committed, and never when it was lost; what a dead client had not got rid of
 is lost with it. It knows bytes only.
 """
@@ -59,17 +61,25 @@ class MemoryLog:
         """Append a record; False while the log is paused."""
         return self.commit([(topic, partition, key, value)])
 
+    def take_unanswered(self, topic: str, partition: int, key: bytes, value: bytes | None) -> None:
+        """Append a record even while the log is paused."""
+        with self._changed:
+            self._write([(topic, partition, key, value)])
+
     def commit(self, records: list[tuple[str, int, bytes, bytes | None]]) -> bool:
         """Append all records at once; False while the log is paused."""
         with self._changed:
             if self._paused:
                 return False
-            now = time.time_ns() // 1_000_000
-            for topic, partition, key, value in records:
-                self._topics[topic][partition].append(Entry(key, value, now))
-            self.appended += len(records)
-            self._changed.notify_all()
+            self._write(records)
             return True
+
+    def _write(self, records: list[tuple[str, int, bytes, bytes | None]]) -> None:
+        now = time.time_ns() // 1_000_000
+        for topic, partition, key, value in records:
+            self._topics[topic][partition].append(Entry(key, value, now))
+        self.appended += len(records)
+        self._changed.notify_all()
 
     def lose(self, records: list[tuple[str, int, bytes, bytes | None]]) -> None:
         """Keep, for the search for secrets, what an aborted transaction wrote."""
@@ -116,7 +126,7 @@ class MemorySink:
 
     def __init__(self, log: MemoryLog) -> None:
         self._log = log
-        self._waiting: deque[tuple[str, int, bytes, bytes | None, OnAck | None]] = deque()
+        self._waiting: deque[tuple[int, bytes, bytes | None, OnAck]] = deque()
         self._condition = threading.Condition()
         self._sending = 0
         self._closed = False
@@ -132,13 +142,17 @@ class MemorySink:
         return {key.decode(): value for key, value in self._log.latest("positions").items()}
 
     def send(self, partition: int, key: bytes, value: bytes | None, on_ack: OnAck) -> None:
-        self._put("events", partition, key, value, on_ack)
+        with self._condition:
+            if self._closed:
+                raise SinkFailed("the log is closed")
+            if not self._dead:
+                self._waiting.append((partition, key, value, on_ack))
+                self._condition.notify_all()
 
     def store_position(self, key: bytes, value: bytes) -> None:
         with self._condition:
-            if self._closed:
-                return
-        self._put("positions", 0, key, value, None)
+            if not self._closed and not self._dead:
+                self._log.take_unanswered("positions", 0, key, value)
 
     def flush(self, timeout_s: float) -> bool:
         with self._condition:
@@ -161,28 +175,19 @@ class MemorySink:
             self._condition.notify_all()
         self._thread.join()
 
-    def _put(self, topic: str, partition: int, key: bytes, value: bytes | None, on_ack: OnAck | None) -> None:
-        with self._condition:
-            if self._closed:
-                raise SinkFailed("the log is closed")
-            if not self._dead:
-                self._waiting.append((topic, partition, key, value, on_ack))
-                self._condition.notify_all()
-
     def _run(self) -> None:
         while True:
             with self._condition:
                 self._condition.wait_for(lambda: self._waiting or self._closed or self._dead)
                 if self._dead or not self._waiting:
                     return
-                topic, partition, key, value, on_ack = self._waiting.popleft()
+                partition, key, value, on_ack = self._waiting.popleft()
                 self._sending = 1
-            while not self._log.append(topic, partition, key, value):
+            while not self._log.append("events", partition, key, value):
                 self._log.wait(0.05)
                 if self._dead or self._closed:
                     return
-            if on_ack is not None:
-                on_ack()
+            on_ack()
             with self._condition:
                 self._sending = 0
                 self._condition.notify_all()
