@@ -118,6 +118,11 @@ class Published:
         if newer(rv, self._live.get(uid)):
             self._live.put(uid, rv)
 
+    def revive(self, uid: str, rv: str) -> None:
+        """A complete list shows an object alive that was shown deleted: it lives, whatever its version."""
+        self._deleted.pop(pack_uid(uid), None)
+        self.note(uid, rv)
+
     def deleted(self, uid: str, rv: str) -> None:
         """A delete was shown, at the version of the delete. Below a version that came later it changes nothing."""
         known = self._live.get(uid)
@@ -155,9 +160,7 @@ class Published:
         if self._listed is None:
             raise RuntimeError("no list runs")
         self._listed.put(uid, rv)
-        # Membership in a list outweighs an earlier delete, whatever the item's version.
-        self._deleted.pop(pack_uid(uid), None)
-        self.note(uid, rv)
+        self.revive(uid, rv)
 
     def end_list(self, list_rv: str) -> int:
         """The list was complete: forget what it does not show and is not newer. Return how many were forgotten."""

@@ -247,6 +247,8 @@ def test_a_wrong_delete_is_drift() -> None:
     known = published({"x": "5"})
     known.deleted("x", "10")
     assert audited(known, "25", {"x": "5"}) == Drift(unknown=(item("x", "5"),))
+    known.revive("x", "5")
+    assert audited(known, "26", {"x": "5"}) == Drift()
 
 
 def test_an_item_below_its_known_version_is_evidence_of_a_restore() -> None:
