@@ -190,7 +190,7 @@ def _find(
         return environ[option.variable], option.variable
     for mapping, label in reversed(tables):
         for name in (option.name, option.key):
-            if name in mapping and not isinstance(mapping[name], Mapping):
+            if name in mapping and (label or not isinstance(mapping[name], Mapping)):
                 return mapping[name], f"{label}{name} in the configuration file"
     return None, None
 

@@ -24,13 +24,13 @@ LIFE = [
 
 
 def breaks(
-    log: Iterable[Change | None | Entry], *, whole: bool = True, horizon_ms: int = ALL_PROVEN
+    log: Iterable[Change | Entry | None], *, whole: bool = True, horizon_ms: int = ALL_PROVEN
 ) -> list[tuple[Kind, int]]:
     return [(found.kind, found.offset) for found in all_breaks(log, whole=whole, horizon_ms=horizon_ms)]
 
 
 def all_breaks(
-    log: Iterable[Change | None | Entry], *, whole: bool = True, horizon_ms: int = ALL_PROVEN
+    log: Iterable[Change | Entry | None], *, whole: bool = True, horizon_ms: int = ALL_PROVEN
 ) -> list[Break]:
     reader = Chain([0] if whole else [])
     placed = [item if isinstance(item, Entry) else entry(item, at=at) for at, item in enumerate(log)]
