@@ -95,6 +95,12 @@ def test_other_content_of_the_same_version_is_a_conflict_once():
     assert rules.decide(known("99", conflict="other"), event, STREAM).verdict is Verdict.DUPLICATE
 
 
+def test_digests_under_different_redaction_keys_are_no_conflict():
+    event = raw(T.MODIFIED, "u", "99", digest="aa@key2")
+    assert rules.decide(known("99", digest="bb@key1"), event, STREAM).verdict is Verdict.DUPLICATE
+    assert rules.decide(known("99", digest="bb@key2"), event, STREAM).verdict is Verdict.CONFLICT
+
+
 def test_another_api_version_of_the_same_version_is_a_duplicate():
     event = raw(T.MODIFIED, "u", "99", digest="other", version="v2")
     assert rules.decide(known("99"), event, STREAM).verdict is Verdict.DUPLICATE
