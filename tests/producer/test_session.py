@@ -17,9 +17,8 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from kubecdc.records import EventType
 from producer import session
-from producer.frames import Bookmark, Broken, Item, Object, Page, ServerError
+from producer.frames import Bookmark, Broken, Page
 from producer.session import ImpossibleInput
-from producer.settings import WatchSettings
 from producer.signals import (
     Alarm,
     AuditAnswer,
@@ -27,7 +26,6 @@ from producer.signals import (
     Back,
     Cancel,
     Checkpoint,
-    Count,
     DeadlinePassed,
     Gone,
     Lane,
@@ -45,322 +43,10 @@ from producer.signals import (
     Unreachable,
     Verb,
 )
-from producer.state import Phase, Session
+from producer.state import Phase
+from tests.producer.scripted import ADDED, DELETED, MODIFIED, RULES, Run, error, frame, live, page
 
-RULES = WatchSettings(backoff_min_s=1.0, backoff_max_s=8.0)
-ADDED, MODIFIED, DELETED = EventType.ADDED, EventType.MODIFIED, EventType.DELETED
-
-
-def obj(uid: str, rv: str) -> dict[str, Any]:
-    return {"metadata": {"uid": uid, "name": uid, "namespace": "default", "resourceVersion": rv}}
-
-
-def frame(kind: EventType, uid: str, rv: str) -> Object:
-    return Object(kind, uid, rv, obj(uid, rv))
-
-
-def page(rv: str, *items: tuple[str, str], token: str = "") -> Page:
-    return Page(rv, token, None, tuple(Item(uid, item_rv, obj(uid, item_rv)) for uid, item_rv in items))
-
-
-def error(code: int, reason: str = "", message: str = "", retry_after: float | None = None) -> ServerError:
-    return ServerError(code, reason, message, (), retry_after)
-
-
-class Run:
-    """A session and everything it has put out."""
-
-    def __init__(self, *, streamed: bool = False, start: str | None = None, rules: WatchSettings = RULES) -> None:
-        self.session: Session = session.new("s", rules, streamed=streamed)
-        self.last: list[Any] = []
-        self.give(Start(start, 1))
-
-    def give(self, *signals: Any) -> Run:
-        self.last = []
-        for signal in signals:
-            self.session, outputs = session.step(self.session, signal)
-            self.last += outputs
-        return self
-
-    @property
-    def phase(self) -> Phase:
-        return self.session.phase
-
-    def of(self, kind: type[Any]) -> list[Any]:
-        return [out for out in self.last if isinstance(out, kind)]
-
-    def marks(self) -> list[tuple[str, str | None]]:
-        return [(mark.type.value, mark.rv) for mark in self.of(Mark)]
-
-    def requests(self) -> list[tuple[Verb, str]]:
-        return [(request.verb, request.rv or request.token) for request in self.of(Request)]
-
-    def alarm(self) -> float:
-        return next(alarm.seconds for alarm in self.of(Alarm) if isinstance(alarm.rings, RetryDue))
-
-
-def live(rv: str = "10", *items: tuple[str, str]) -> Run:
-    """A session that listed at `rv` and has an open watch."""
-    return Run().give(page(rv, *items), StreamOpened())
-
-
-# --- start and lists ------------------------------------------------------------------------------------------------
-
-
-def test_a_first_start_lists_and_watches_from_the_version_of_the_list() -> None:
-    run = Run()
-    assert run.requests() == [(Verb.LIST, "")]
-    run.give(page("10", ("a", "3"), token="t"))
-    assert run.marks() == [("RELIST_START", None)]
-    assert run.requests() == [(Verb.LIST, "t")]
-    run.give(page("10", ("b", "9")))
-    assert run.marks() == [("RELIST_END", "10")]
-    assert run.of(Checkpoint) == [Checkpoint(1, "10")]
-    assert run.requests() == [(Verb.WATCH, "10")]
-
-
-def test_a_stored_position_is_watched_from_and_told_when_the_watch_is_accepted() -> None:
-    run = Run(start="22")
-    assert run.requests() == [(Verb.WATCH, "22")]
-    assert run.marks() == []
-    assert run.give(StreamOpened()).marks() == [("RESUMED", "22")]
-    assert run.give(StreamEnded(9.0, clean=True), StreamOpened()).marks() == []
-
-
-def test_a_refused_resume_is_told_before_the_list_that_follows() -> None:
-    run = Run(start="22").give(error(410, "Expired"))
-    assert run.requests() == [(Verb.LIST, "")]
-    assert run.give(page("30")).marks() == [("RESUMED", "22"), ("RELIST_START", "22"), ("RELIST_END", "30")]
-
-
-def test_an_unreachable_list_leaves_nothing_and_is_asked_for_again() -> None:
-    run = Run().give(Unreachable("refused"))
-    assert (run.phase, run.marks(), run.alarm()) == (Phase.WAITING, [], 1.0)
-    run.give(RetryDue(), Unreachable("refused"))
-    assert run.alarm() == 2.0
-    for _ in range(5):
-        run.give(RetryDue(), Unreachable("refused"))
-    assert run.alarm() == 8.0
-
-
-@pytest.mark.parametrize(
-    "fault",
-    [
-        error(500, "InternalError"),
-        error(410, "Expired"),
-        Unreachable("torn"),
-        Broken("not JSON"),
-        page("11", ("b", "9")),
-    ],
-)
-def test_a_fault_within_a_list_aborts_it_and_starts_over_without_the_token(fault: Any) -> None:
-    run = Run().give(page("10", ("a", "3"), token="t"))
-    run.give(fault)
-    assert "RELIST_ABORTED" in [kind for kind, _ in run.marks()]
-    assert "RELIST_END" not in [kind for kind, _ in run.marks()]
-    assert run.give(RetryDue()).requests() == [(Verb.LIST, "")]
-
-
-def test_an_older_list_is_refused_and_a_restore_needs_confirmation() -> None:
-    run = Run(start="22").give(error(410, "Expired"))
-    run.give(page("15", ("a", "3")))
-    assert (run.phase, run.marks(), run.of(Publish)) == (Phase.WAITING, [], [])
-    run.give(RetryDue(), page("30", ("a", "3")))
-    assert run.session.epoch == 1
-    assert run.session.older == 0
-
-
-def test_lists_that_stay_older_begin_a_new_epoch() -> None:
-    run = Run(start="22").give(error(410, "Expired"))
-    for _ in range(2):
-        run.give(page("15"))
-        run.give(RetryDue())
-    run.give(page("15", ("a", "3")))
-    start = run.of(Mark)[1]
-    assert (start.type, start.epoch, start.relist.reason) == (EventType.RELIST_START, 2, "epoch")
-    assert start.relist.previous_rv == "22"
-    assert run.of(Checkpoint) == [Checkpoint(2, "15")]
-    assert run.requests() == [(Verb.WATCH, "15")]
-
-
-def test_an_item_older_than_known_proves_a_restore_too() -> None:
-    run = live("10").give(frame(ADDED, "a", "20"), error(410, "Expired"))
-    for _ in range(2):
-        run.give(page("99", ("a", "5")))
-        assert run.phase is Phase.WAITING
-        run.give(RetryDue())
-    run.give(page("99", ("a", "5")))
-    assert run.session.epoch == 2
-
-
-# --- refusals -------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("reason", ["Expired", "Gone"])
-@pytest.mark.parametrize("opened", [True, False])
-def test_410_lists_again_at_once(reason: str, opened: bool) -> None:
-    run = live() if opened else Run().give(page("10"))
-    run.give(error(410, reason))
-    assert run.requests() == [(Verb.LIST, "")]
-
-
-def test_410_again_and_again_backs_off() -> None:
-    run = live().give(error(410, "Expired"), page("11"), error(410, "Expired"))
-    assert run.phase is Phase.WAITING
-
-
-@pytest.mark.parametrize("opened", [True, False])
-def test_429_waits_as_long_as_it_is_told_and_never_lists(opened: bool) -> None:
-    run = live() if opened else Run().give(page("10"))
-    run.give(error(429, "TooManyRequests", retry_after=7.0))
-    assert run.of(Alarm) == [Alarm(RetryDue(), 7.0, exact=True)]
-    assert run.give(RetryDue()).requests() == [(Verb.WATCH, "10")]
-
-
-def test_an_endless_retry_after_is_not_obeyed_for_ever() -> None:
-    assert Run().give(error(429, retry_after=10.0**9)).alarm() == 600.0
-
-
-@pytest.mark.parametrize(
-    "refusal",
-    [
-        ServerError(504, "Timeout", "", ("ResourceVersionTooLarge",), 1.0),
-        error(504, "Timeout", "Too large resource version: 9, current: 8"),
-    ],
-)
-def test_a_version_that_the_server_lacks_ends_in_a_list(refusal: ServerError) -> None:
-    run = live().give(StreamEnded(9.0, clean=True), refusal).give(RetryDue())
-    assert run.requests() == [(Verb.WATCH, "10")]
-    run.give(refusal, RetryDue())
-    assert run.requests() == [(Verb.LIST, "")]
-
-
-@pytest.mark.parametrize("code", [401, 404, 500, 502, 503, 504])
-def test_a_refused_watch_is_tried_again_from_the_same_version(code: int) -> None:
-    run = Run().give(page("10"), error(code))
-    assert run.marks() == [("RELIST_START", None), ("RELIST_END", "10")]
-    assert run.give(RetryDue()).requests() == [(Verb.WATCH, "10")]
-
-
-@pytest.mark.parametrize("inner", [error(500, "InternalError"), error(500, "StoreReadError"), error(0), error(422)])
-def test_an_error_inside_the_stream_lists_again_after_a_wait(inner: ServerError) -> None:
-    run = live().give(inner)
-    assert run.phase is Phase.WAITING
-    assert run.give(RetryDue()).requests() == [(Verb.LIST, "")]
-
-
-def test_403_is_told_once_and_tried_for_ever() -> None:
-    run = live().give(frame(ADDED, "a", "12"), StreamEnded(9.0, clean=True))
-    run.give(error(403, "Forbidden"))
-    assert run.marks() == [("PROGRESS", "12"), ("COVERAGE_LOST", "12")]
-    run.give(RetryDue(), error(403, "Forbidden"))
-    assert run.marks() == []
-    run.give(RetryDue(), StreamOpened(), Bookmark("13", initial_events_end=False))
-    assert run.marks() == [("PROGRESS", "13")]
-    run.give(StreamEnded(9.0, clean=True), error(403, "Forbidden"))
-    assert run.marks() == [("COVERAGE_LOST", "13")]
-
-
-def test_403_at_the_start_is_loss_from_nothing() -> None:
-    run = Run().give(error(403, "Forbidden"))
-    assert run.marks() == [("COVERAGE_LOST", None)]
-    assert run.give(RetryDue(), page("10")).marks() == [("RELIST_START", None), ("RELIST_END", "10")]
-
-
-# --- frames ---------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("bad", [frame(MODIFIED, "a", "19"), Bookmark("19", initial_events_end=False), Broken("x")])
-def test_a_frame_that_goes_back_or_cannot_be_read_is_not_used(bad: Any) -> None:
-    run = live().give(frame(ADDED, "a", "20"))
-    run.give(bad)
-    assert run.of(Publish) == []
-    assert run.requests() == [(Verb.LIST, "")]
-    assert run.session.versions.safe == "20"
-
-
-def test_after_a_delete_the_safe_version_stays_below_until_something_greater_comes() -> None:
-    run = live("10").give(frame(ADDED, "a", "12"), frame(DELETED, "b", "20"), frame(DELETED, "c", "20"))
-    assert run.session.versions.safe == "12"
-    run.give(StreamEnded(9.0, clean=True))
-    assert run.requests() == [(Verb.WATCH, "12")]
-    run.give(StreamOpened(), *(frame(DELETED, uid, "20") for uid in "bcd"), frame(DELETED, "e", "25"))
-    assert run.session.versions.safe == "20"
-    assert run.give(frame(MODIFIED, "a", "25")).session.versions.safe == "20"
-    assert run.give(Bookmark("25", initial_events_end=False)).session.versions.safe == "25"
-
-
-def test_progress_is_told_by_bookmarks_and_by_the_timer_only_when_it_rose() -> None:
-    run = live("10")
-    assert run.give(ProgressDue()).last == []
-    assert run.give(frame(ADDED, "a", "12")).marks() == []
-    assert run.give(ProgressDue()).last == [Mark(EventType.PROGRESS, 1, "12"), Checkpoint(1, "12")]
-    assert run.give(ProgressDue()).last == []
-    assert run.give(Bookmark("15", initial_events_end=False)).marks() == [("PROGRESS", "15")]
-
-
-# --- ends of streams ------------------------------------------------------------------------------------------------
-
-
-def test_a_regular_end_is_followed_by_a_watch_at_once() -> None:
-    assert live().give(StreamEnded(300.0, clean=True)).requests() == [(Verb.WATCH, "10")]
-
-
-def test_empty_streams_that_end_at_once_are_a_410_in_disguise() -> None:
-    run = live()
-    for _ in range(2):
-        run.give(StreamEnded(0.01, clean=True), RetryDue())
-        assert run.requests() == [(Verb.WATCH, "10")]
-        run.give(StreamOpened())
-    run.give(StreamEnded(0.01, clean=True), RetryDue())
-    assert run.requests() == [(Verb.LIST, "")]
-
-
-def test_torn_connections_are_no_410() -> None:
-    run = live()
-    for _ in range(9):
-        run.give(StreamEnded(0.01, clean=False), RetryDue())
-        assert run.requests() == [(Verb.WATCH, "10")]
-        run.give(StreamOpened())
-
-
-# --- streamed lists -------------------------------------------------------------------------------------------------
-
-
-def test_a_streamed_list_ends_with_the_annotated_bookmark_and_goes_on_as_a_watch() -> None:
-    run = Run(streamed=True)
-    assert run.requests() == [(Verb.WATCHLIST, "")]
-    run.give(StreamOpened(), frame(ADDED, "b", "9"), frame(ADDED, "a", "3"), frame(MODIFIED, "a", "12"))
-    assert [out.type for out in run.of(Publish)] == [EventType.LISTED, EventType.LISTED, MODIFIED]
-    assert run.give(Bookmark("12", initial_events_end=False)).last == []
-    run.give(Bookmark("13", initial_events_end=True))
-    assert run.marks() == [("RELIST_END", "13")]
-    assert (run.phase, run.session.versions.safe) == (Phase.LIVE, "13")
-    assert run.give(frame(ADDED, "c", "14")).of(Publish)[0].type is ADDED
-
-
-@pytest.mark.parametrize("refusal", [error(422, "Invalid"), error(400), error(406)])
-def test_a_server_without_streamed_lists_is_listed_in_pages(refusal: ServerError) -> None:
-    assert Run(streamed=True).give(refusal).requests() == [(Verb.LIST, "")]
-
-
-def test_a_streamed_list_without_end_is_given_up_and_never_tried_again() -> None:
-    run = Run(streamed=True).give(StreamOpened(), frame(ADDED, "a", "3"))
-    run.give(DeadlinePassed())
-    assert run.marks() == [("RELIST_ABORTED", None)]
-    assert run.requests() == [(Verb.LIST, "")]
-    assert run.give(Unreachable("x"), RetryDue()).requests() == [(Verb.LIST, "")]
-
-
-def test_a_streamed_list_that_breaks_off_is_no_list() -> None:
-    run = Run(streamed=True).give(StreamOpened(), frame(ADDED, "a", "3"), StreamEnded(0.2, clean=False))
-    assert run.marks() == [("RELIST_START", None), ("RELIST_ABORTED", None)]
-    assert run.give(RetryDue()).requests() == [(Verb.WATCHLIST, "")]
-    run.give(StreamOpened(), StreamEnded(0.2, clean=False), RetryDue())
-    assert run.requests() == [(Verb.LIST, "")]
-
-
-# --- orders ---------------------------------------------------------------------------------------------------------
+# --- orders ---
 
 
 def test_a_kind_that_is_gone_is_parked_and_watched_again_from_where_it_was() -> None:
@@ -381,49 +67,7 @@ def test_stop_tells_what_was_not_told_yet() -> None:
     assert Run().give(page("10", ("a", "3"), token="t"), Stop()).marks()[-1] == ("RELIST_ABORTED", "10")
 
 
-# --- audits ---------------------------------------------------------------------------------------------------------
-
-
-def test_an_audit_speaks_only_about_versions_that_the_stream_has_passed() -> None:
-    run = live("10", ("x", "5"), ("y", "7")).give(AuditDue())
-    assert run.of(Request) == [Request(Lane.AUDIT, Verb.LIST)]
-    run.give(AuditAnswer(page("25", ("y", "24"), ("z", "22"))))
-    assert run.of(PublishAbsent) == []
-    run.give(frame(MODIFIED, "y", "24"))
-    assert run.of(PublishAbsent) == []
-    run.give(Bookmark("30", initial_events_end=False))
-    assert [(out.uid, out.rv) for out in run.of(PublishAbsent)] == [("x", "25")]
-    assert [out.item.uid for out in run.of(Publish)] == ["z"]
-    assert run.of(Publish)[0].relist.reason == "audit"
-
-
-def test_what_happens_while_an_audit_is_under_way_is_no_drift() -> None:
-    run = live("10", ("x", "5"), ("y", "7")).give(AuditDue(), AuditAnswer(page("25", ("y", "7"))))
-    run.give(frame(DELETED, "x", "20"), Bookmark("30", initial_events_end=False))
-    assert run.of(PublishAbsent) == []
-    assert Count("audits", "complete") in run.last
-
-
-def test_a_list_replaces_an_audit() -> None:
-    run = live("10", ("x", "5")).give(AuditDue(), error(410, "Expired"))
-    assert Cancel(Lane.AUDIT) in run.last
-    assert not run.session.auditing
-
-
-def test_audits_that_stay_older_begin_a_new_epoch_with_the_list_in_hand() -> None:
-    run = live("1200", ("t", "1100"))
-    for _ in range(2):
-        run.give(AuditDue(), AuditAnswer(page("1005", ("n", "1002"))))
-        assert run.phase is Phase.LIVE
-    run.give(AuditDue(), AuditAnswer(page("1005", ("n", "1002"))))
-    assert [(mark.type, mark.epoch) for mark in run.of(Mark)] == [
-        (EventType.RELIST_START, 2),
-        (EventType.RELIST_END, 2),
-    ]
-    assert run.requests()[-1] == (Verb.WATCH, "1005")
-
-
-# --- the table ------------------------------------------------------------------------------------------------------
+# --- the table ---
 
 
 def test_what_is_not_in_the_table_raises() -> None:
@@ -445,7 +89,7 @@ def test_the_diagram_in_the_docs_is_that_of_the_table() -> None:
     assert f"```mermaid\n{session.diagram()}```" in text
 
 
-# --- a server that does what it likes -------------------------------------------------------------------------------
+# --- a server that does what it likes ---
 
 
 @dataclass

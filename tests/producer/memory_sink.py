@@ -1,0 +1,69 @@
+"""A sink in memory, whose acknowledgements can be held back; the other end of `producer.sink.Sink` in these tests."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+
+from kubecdc.codec import Codec
+from kubecdc.records import EventType, Position, RawEvent
+from producer.errors import SinkFailed
+
+
+class MemorySink:
+    """Keeps records in the order of sending."""
+
+    def __init__(self, partitions: int = 3, stored: Mapping[str, bytes] | None = None) -> None:
+        self.partitions = partitions
+        self.log: list[tuple[int, bytes, bytes | None]] = []
+        self.stored = dict(stored or {})
+        self.closed = False
+        self._held: list[Callable[[], None]] | None = None
+        self._lock = threading.Lock()
+
+    def positions(self) -> Mapping[str, bytes]:
+        return dict(self.stored)
+
+    def send(self, partition: int, key: bytes, value: bytes | None, on_ack: Callable[[], None]) -> None:
+        if self.closed:
+            raise SinkFailed("closed")
+        with self._lock:
+            self.log.append((partition, key, value))
+            if self._held is not None:
+                self._held.append(on_ack)
+                return
+        on_ack()
+
+    def store_position(self, key: bytes, value: bytes) -> None:
+        self.stored[key.decode()] = value
+
+    def flush(self, timeout_s: float) -> bool:
+        return self.depth() == 0
+
+    def depth(self) -> int:
+        return len(self._held or ())
+
+    def close(self) -> None:
+        self.closed = True
+
+    def hold(self) -> None:
+        """Acknowledge nothing from now on."""
+        self._held = []
+
+    def release(self) -> None:
+        """Acknowledge all that was held back, in order."""
+        with self._lock:
+            held, self._held = self._held or [], None
+        for on_ack in held:
+            on_ack()
+
+    def events(self, partition: int | None = None) -> list[RawEvent]:
+        codec = Codec()
+        return [codec.decode(value) for at, _, value in list(self.log) if value is not None and partition in (None, at)]
+
+    def types(self, partition: int) -> list[EventType]:
+        return [event.type for event in self.events(partition)]
+
+    def position(self, stream: str) -> Position | None:
+        value = self.stored.get(stream)
+        return Codec().decode(value) if value is not None else None

@@ -1,0 +1,59 @@
+"""Guarantees: audits speak only about what the stream has passed, and find restores without a relist of their own."""
+
+from __future__ import annotations
+
+from kubecdc.records import EventType
+from producer.frames import Bookmark
+from producer.signals import (
+    AuditAnswer,
+    AuditDue,
+    Cancel,
+    Count,
+    Lane,
+    Mark,
+    Publish,
+    PublishAbsent,
+    Request,
+    Verb,
+)
+from producer.state import Phase
+from tests.producer.scripted import DELETED, MODIFIED, error, frame, live, page
+
+
+def test_an_audit_speaks_only_about_versions_that_the_stream_has_passed() -> None:
+    run = live("10", ("x", "5"), ("y", "7")).give(AuditDue())
+    assert run.of(Request) == [Request(Lane.AUDIT, Verb.LIST)]
+    run.give(AuditAnswer(page("25", ("y", "24"), ("z", "22"))))
+    assert run.of(PublishAbsent) == []
+    run.give(frame(MODIFIED, "y", "24"))
+    assert run.of(PublishAbsent) == []
+    run.give(Bookmark("30", initial_events_end=False))
+    assert [(out.uid, out.rv) for out in run.of(PublishAbsent)] == [("x", "25")]
+    assert [out.item.uid for out in run.of(Publish)] == ["z"]
+    assert run.of(Publish)[0].relist.reason == "audit"
+
+
+def test_what_happens_while_an_audit_is_under_way_is_no_drift() -> None:
+    run = live("10", ("x", "5"), ("y", "7")).give(AuditDue(), AuditAnswer(page("25", ("y", "7"))))
+    run.give(frame(DELETED, "x", "20"), Bookmark("30", initial_events_end=False))
+    assert run.of(PublishAbsent) == []
+    assert Count("audits", "complete") in run.last
+
+
+def test_a_list_replaces_an_audit() -> None:
+    run = live("10", ("x", "5")).give(AuditDue(), error(410, "Expired"))
+    assert Cancel(Lane.AUDIT) in run.last
+    assert not run.session.auditing
+
+
+def test_audits_that_stay_older_begin_a_new_epoch_with_the_list_in_hand() -> None:
+    run = live("1200", ("t", "1100"))
+    for _ in range(2):
+        run.give(AuditDue(), AuditAnswer(page("1005", ("n", "1002"))))
+        assert run.phase is Phase.LIVE
+    run.give(AuditDue(), AuditAnswer(page("1005", ("n", "1002"))))
+    assert [(mark.type, mark.epoch) for mark in run.of(Mark)] == [
+        (EventType.RELIST_START, 2),
+        (EventType.RELIST_END, 2),
+    ]
+    assert run.requests()[-1] == (Verb.WATCH, "1005")

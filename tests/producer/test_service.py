@@ -1,0 +1,237 @@
+"""Guarantees: against a real HTTP API server (the simulated one) the service lists, watches, resumes, parks and stops.
+
+Positions are stored only after acknowledgement, and every record is numbered without a hole.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from kubecdc.errors import Misconfigured, Unreachable
+from kubecdc.records import OBJECT_TYPES, EventType
+from local.sim_server import SimServer
+from producer.cluster import Cluster
+from producer.errors import SinkFailed
+from producer.service import Producer
+from producer.settings import ClusterSettings, ProducerSettings, WatchSettings
+from tests.producer.memory_sink import MemorySink
+
+QUICK: dict[str, Any] = {
+    "progress_interval_s": 0.1,
+    "backoff_min_s": 0.05,
+    "backoff_max_s": 0.3,
+    "discovery_interval_s": 0.2,
+    "watchlist": "never",
+}
+
+
+def until(condition: Callable[[], object], seconds: float = 20.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it did not happen in time"
+        time.sleep(0.01)
+
+
+def config_map(name: str, value: str = "1") -> dict[str, Any]:
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": {"v": value}}
+
+
+class Running:
+    """A producer in a thread of its own."""
+
+    def __init__(self, server: SimServer, sink: MemorySink, **watch: Any) -> None:
+        settings = WatchSettings(**{"resources": ("configmaps",), **QUICK, **watch})
+        self.producer = Producer(Cluster(ClusterSettings("c", server=server.url)), sink, ProducerSettings(settings))
+        self.stop = threading.Event()
+        self.error: BaseException | None = None
+        self.thread = threading.Thread(target=self._run, daemon=True)
+        self.thread.start()
+
+    def _run(self) -> None:
+        try:
+            self.producer.run(self.stop)
+        except BaseException as error:  # noqa: BLE001 - looked at by the test
+            self.error = error
+
+    def end(self) -> None:
+        self.stop.set()
+        self.thread.join(30)
+        assert not self.thread.is_alive()
+
+
+@pytest.fixture
+def server() -> Iterator[SimServer]:
+    with SimServer() as running:
+        yield running
+
+
+@pytest.fixture
+def start(server: SimServer) -> Iterator[Callable[..., Running]]:
+    begun: list[Running] = []
+
+    def begin(sink: MemorySink, **watch: Any) -> Running:
+        begun.append(Running(server, sink, **watch))
+        return begun[-1]
+
+    yield begin
+    for running in begun:
+        running.end()
+
+
+def write(server: SimServer, name: str, value: str = "1") -> str:
+    kind = server.store.kind("", "configmaps")
+    return str(server.store.create(kind, config_map(name, value), namespace="default")["metadata"]["resourceVersion"])
+
+
+@pytest.mark.parametrize("watchlist", ["never", "always"])
+def test_everything_is_numbered_without_holes_and_lists_count_exactly(
+    server: SimServer, start: Callable[..., Running], watchlist: str
+) -> None:
+    for number in range(25):
+        write(server, f"c{number}")
+    sink = MemorySink()
+    running = start(sink, page_size=10, watchlist=watchlist)
+    until(running.producer.settled)
+    rv = write(server, "late")
+    server.store.delete(server.store.kind("", "configmaps"), "default", "c3")
+    until(lambda: (position := sink.position("c//configmaps/")) is not None and position.rv == rv)
+    running.end()
+    assert running.error is None
+    for partition in range(3):
+        events = sink.events(partition)
+        assert [event.seq for event in events] == list(range(len(events)))
+        listed = [event for event in events if event.type is EventType.LISTED]
+        (end,) = [event for event in events if event.type is EventType.RELIST_END]
+        assert end.relist is not None
+        assert end.relist.expected == len(listed)
+    objects = [event for event in sink.events() if event.type in OBJECT_TYPES]
+    assert [event.type for event in objects[25:]] == [EventType.ADDED, EventType.DELETED]
+    assert sum(1 for _, _, value in sink.log if value is None) == 1
+
+
+def test_a_restart_resumes_where_it_stopped_and_lists_nothing(server: SimServer, start: Callable[..., Running]) -> None:
+    write(server, "a")
+    sink = MemorySink()
+    first = start(sink)
+    until(first.producer.settled)
+    first.end()
+    write(server, "b")
+    resumed = MemorySink(stored=sink.stored)
+    second = start(resumed)
+    until(lambda: EventType.ADDED in [event.type for event in resumed.events()])
+    second.end()
+    assert resumed.types(0)[0] is EventType.RESUMED
+    assert EventType.LISTED not in [event.type for event in resumed.events()]
+
+
+def test_no_position_is_stored_before_kafka_acknowledged(server: SimServer, start: Callable[..., Running]) -> None:
+    write(server, "a")
+    sink = MemorySink()
+    sink.hold()
+    running = start(sink)
+    until(lambda: EventType.RELIST_END in [event.type for event in sink.events()])
+    write(server, "b")
+    until(lambda: EventType.ADDED in [event.type for event in sink.events()])
+    assert sink.stored == {}
+    assert not running.producer.settled()
+    sink.release()
+    until(
+        lambda: (position := sink.position("c//configmaps/")) is not None and position.rv == str(server.store.revision)
+    )
+
+
+def test_killed_it_says_nothing_more(server: SimServer, start: Callable[..., Running]) -> None:
+    write(server, "a")
+    sink = MemorySink()
+    running = start(sink, progress_interval_s=60.0)
+    until(running.producer.settled)
+    stored = dict(sink.stored)
+    write(server, "b")
+    until(lambda: EventType.ADDED in [event.type for event in sink.events()])
+    running.producer.kill()
+    running.thread.join(10)
+    assert not running.thread.is_alive()
+    assert sink.stored == stored
+    assert EventType.PROGRESS not in [event.type for event in sink.events()]
+
+
+def test_namespaces_have_sessions_of_their_own(server: SimServer, start: Callable[..., Running]) -> None:
+    write(server, "a")
+    sink = MemorySink()
+    running = start(sink, namespaces=("default", "kube-system"))
+    until(running.producer.settled)
+    assert {event.scope for event in sink.events()} == {"default", "kube-system"}
+    assert set(sink.stored) == {"c//configmaps/default", "c//configmaps/kube-system"}
+
+
+@pytest.mark.parametrize("fault", ["cut", "error_500", "throttle_429", "unauthorized_401", "instant_close", "garbage"])
+def test_what_happens_during_a_fault_arrives_after_it(
+    server: SimServer, start: Callable[..., Running], fault: str
+) -> None:
+    write(server, "a")
+    sink = MemorySink()
+    running = start(sink)
+    until(running.producer.settled)
+    server.faults.set(fault, count=2)
+    server.faults.set("cut", count=1)
+    rv = write(server, "b")
+    write(server, "c")
+    until(lambda: any(event.rv == rv and event.uid for event in sink.events()))
+    server.faults.clear()
+    last = write(server, "d")
+    until(lambda: any(event.rv == last and event.uid for event in sink.events()))
+    running.end()
+    assert running.error is None
+
+
+def test_a_forbidden_kind_is_told_and_heals(server: SimServer, start: Callable[..., Running]) -> None:
+    server.faults.set("forbidden_403")
+    sink = MemorySink()
+    running = start(sink)
+    until(lambda: EventType.COVERAGE_LOST in sink.types(0))
+    server.faults.clear()
+    until(lambda: EventType.RELIST_END in sink.types(0))
+    assert sink.types(0).count(EventType.COVERAGE_LOST) == 1
+    assert running.producer.metrics.value("coverage_lost_total", resource="configmaps") == 1
+
+
+def test_an_audit_of_a_sound_stream_finds_nothing(server: SimServer, start: Callable[..., Running]) -> None:
+    write(server, "a")
+    sink = MemorySink()
+    running = start(sink)
+    until(running.producer.settled)
+    before = len(sink.events())
+    running.producer.audit_now()
+    until(lambda: running.producer.metrics.value("audits_total", result="complete") == 1)
+    assert len([event for event in sink.events() if event.uid]) == 1
+    assert len(sink.events()) == before
+
+
+def test_unknown_kinds_end_the_start(server: SimServer, start: Callable[..., Running]) -> None:
+    running = start(MemorySink(), resources=("confgmaps", "podz"))
+    running.thread.join(10)
+    assert isinstance(running.error, Misconfigured)
+    assert len(running.error.problems) == 2
+    assert "configmaps" in running.error.problems[0]
+
+
+def test_a_sink_that_fails_for_good_ends_the_work(server: SimServer, start: Callable[..., Running]) -> None:
+    sink = MemorySink()
+    running = start(sink)
+    until(running.producer.settled)
+    sink.close()
+    write(server, "a")
+    running.thread.join(10)
+    assert isinstance(running.error, SinkFailed)
+    assert not running.producer.healthy()
+
+
+def test_an_absent_server_is_unreachable() -> None:
+    cluster = Cluster(ClusterSettings("c", server="http://127.0.0.1:9"))
+    with pytest.raises(Unreachable, match="does not answer"):
+        Producer(cluster, MemorySink(), ProducerSettings()).run(threading.Event())
