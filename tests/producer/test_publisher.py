@@ -1,0 +1,100 @@
+"""Guarantees: records are numbered without holes in each partition, deletes are tombstoned, list counts are exact.
+
+A position is stored only when all that was sent before it is acknowledged, in every partition.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kubecdc import wire
+from kubecdc.codec import Codec
+from kubecdc.records import EventType, Relist
+from producer.convert import Context
+from producer.frames import Item, Object
+from producer.metrics import Metrics, StreamMetrics
+from producer.publisher import Publisher
+from producer.redact import Redactor
+from producer.signals import Checkpoint, Mark, Publish, PublishAbsent
+from tests.producer.memory_sink import MemorySink
+
+STREAM = "c//pods/"
+
+
+def made(sink: MemorySink) -> tuple[Publisher, Metrics]:
+    redaction = Redactor(b"k" * 16).for_kind("", "Pod")
+    context = Context("c", "", "v1", "pods", "Pod", "", "s", redaction, 1000)
+    metrics = Metrics()
+    codecs = (Codec("e"), Codec("p"))
+    return Publisher(context, sink, codecs, StreamMetrics(metrics, "pods", ""), lambda: 7), metrics
+
+
+def item(uid: str, rv: str = "5", **more: Any) -> Item:
+    return Item(uid, rv, {"metadata": {"uid": uid, "name": uid, "resourceVersion": rv}, **more})
+
+
+@given(st.lists(st.sampled_from(["listed", "deleted", "progress"]), max_size=30))
+def test_numbers_have_no_hole_and_counts_are_exact(kinds: list[str]) -> None:
+    sink = MemorySink()
+    publisher, _ = made(sink)
+    relist = Relist("r", "first", None, "9")
+    publisher.mark(Mark(EventType.RELIST_START, 1, None, relist))
+    for number, kind in enumerate(kinds):
+        if kind == "listed":
+            publisher.publish(Publish(EventType.LISTED, 1, item(f"u{number}"), relist))
+        elif kind == "deleted":
+            one = item(f"u{number}")
+            publisher.publish(Publish(EventType.DELETED, 1, Object(EventType.DELETED, one.uid, one.rv, one.obj)))
+        else:
+            publisher.mark(Mark(EventType.PROGRESS, 1, "9"))
+    publisher.mark(Mark(EventType.RELIST_END, 1, "9", relist))
+    for partition in range(3):
+        events = sink.events(partition)
+        assert [event.seq for event in events] == list(range(len(events)))
+        assert events[-1].relist is not None
+        assert events[-1].relist.expected == sum(event.type is EventType.LISTED for event in events)
+        assert all(wire.partition_of(event.uid, 3) == partition for event in events if event.uid)
+    assert sum(value is None for _, _, value in sink.log) == kinds.count("deleted")
+
+
+def test_a_position_waits_for_every_partition() -> None:
+    sink = MemorySink()
+    publisher, metrics = made(sink)
+    sink.hold()
+    publisher.mark(Mark(EventType.PROGRESS, 2, "9"))
+    publisher.checkpoint(Checkpoint(2, "9"))
+    assert not publisher.settled()
+    assert sink.stored == {}
+    sink.release()
+    position = sink.position(STREAM)
+    assert position is not None
+    assert (position.rv, position.epoch, position.session) == ("9", 2, "s")
+    assert publisher.settled()
+    assert metrics.value("positions_total", resource="pods") == 1
+
+
+def test_abandoned_it_stores_nothing_more() -> None:
+    sink = MemorySink()
+    publisher, _ = made(sink)
+    sink.hold()
+    publisher.mark(Mark(EventType.PROGRESS, 1, "9"))
+    publisher.checkpoint(Checkpoint(1, "9"))
+    publisher.abandon()
+    sink.release()
+    assert sink.stored == {}
+
+
+def test_what_an_audit_found_and_a_moved_version_are_told() -> None:
+    sink = MemorySink()
+    publisher, metrics = made(sink)
+    publisher.move("v2")
+    publisher.publish_absent(PublishAbsent(1, "u", "25", Relist("a", "audit", None, "25")))
+    publisher.publish(Publish(EventType.LISTED, 1, item("w", blob="x" * 5000)))
+    (deleted, large) = sink.events()
+    assert (deleted.type, deleted.uid, deleted.rv, deleted.version) == (EventType.DELETED, "u", "25", "v2")
+    assert large.object is None
+    assert large.object_omitted is not None
+    assert metrics.value("omitted_total", reason="too-large") == 1
