@@ -13,8 +13,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from tests.cases import bodies
-from tests.cases.loader import Case, Either, Lane, Node, Open, Repeat, Request, Segment, lane_of
+from tests.cases.loader import Case, Either, Lane, Node, Open, Repeat, Request, Segment
+from tests.cases.outside import Outside, Refused
 
 POLL_S = 0.02
 TOLERANCE = 0.9
@@ -46,14 +46,6 @@ class Scripted:
     """Answer this step."""
 
     step: Request
-
-
-@dataclass(frozen=True, slots=True)
-class Refused:
-    """Answer this status, outside the script."""
-
-    code: int
-    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,18 +122,12 @@ def due(program: tuple[Node, ...]) -> tuple[Open, tuple[Node, ...]] | None:
 class Script:
     """The state of one play. All methods may be called from any thread."""
 
-    def __init__(self, case: Case, token: str) -> None:
-        self._case = case
+    def __init__(self, case: Case, outside: Outside) -> None:
+        self._outside = outside
         self._changed = threading.Condition()
         self._lanes: dict[Lane, _State] = {}
         segments = [act for act in case.acts if isinstance(act, dict)]
         self._later = [set(segment) for segment in segments]
-        self._refusals: dict[Lane, tuple[frozenset[str], int]] = {}
-        self._token = token
-        self._served = case.resources
-        self._unread: set[str] = set()
-        self._shown: dict[tuple[str, str, str], dict[str, Any]] = {}
-        self.watchlist = bool(case.settings["watchlist"])
         self.seen: list[Seen] = []
         self.failure: str | None = None
 
@@ -167,35 +153,6 @@ class Script:
                 if state.busy or not may_end(state.program)
             ]
 
-    def refuse(self, step: Mapping[str, Any]) -> None:
-        """From now on refuse the lane's requests of these verbs, whoever asks."""
-        verbs = frozenset(step.get("verbs") or ("list", "watch", "watchlist"))
-        with self._changed:
-            self._refusals[replace(lane_of(step, self._case.resources), by="")] = (verbs, step["status"])
-            self._changed.notify_all()
-
-    def accept(self, step: Mapping[str, Any]) -> None:
-        """End a refusal."""
-        with self._changed:
-            self._refusals.pop(replace(lane_of(step, self._case.resources), by=""), None)
-            self._changed.notify_all()
-
-    def accept_token(self, token: str) -> None:
-        """From now on only this token is good."""
-        with self._changed:
-            self._token = token
-
-    def serve(self, resources: tuple[str, ...]) -> None:
-        """From now on discovery shows these resources."""
-        with self._changed:
-            self._served = resources
-            self._unread = bodies.documents(resources)
-
-    def discovered(self) -> bool:
-        """Discovery has been read once since it changed."""
-        with self._changed:
-            return not self._unread
-
     def fail(self, why: str) -> None:
         """The case has failed; the first reason stands."""
         with self._changed:
@@ -203,25 +160,6 @@ class Script:
             self._changed.notify_all()
 
     # --- the server asks ------------------------------------------------------------------------------------------
-
-    def discovery(self, path: str) -> bytes | None:
-        """A discovery document, None where there is none."""
-        with self._changed:
-            document = bodies.discovery(path, self._served)
-            if path == "/api":  # a reader begins here: what it read before this belongs to an earlier round
-                self._unread = bodies.documents(self._served) if self._unread else set()
-            self._unread.discard(path)
-            return document
-
-    def known_token(self, token: str) -> bool:
-        """The token is the one that is good now."""
-        with self._changed:
-            return token == self._token
-
-    def shown(self, resource: str, ns: str, name: str) -> dict[str, Any] | None:
-        """An object as the script last showed it."""
-        with self._changed:
-            return self._shown.get((resource, ns, name))
 
     def judge(self, asked: Asked, left: Callable[[], bool]) -> Verdict | None:
         """What to answer; waits for the request's step. None: the client left, or the case has failed."""
@@ -236,11 +174,11 @@ class Script:
             return None
 
     def _judge(self, asked: Asked) -> Verdict | None:
-        verbs, code = self._refusals.get(replace(asked.lane, by=""), (frozenset(), 0))
-        if asked.token != self._token or asked.kind in verbs:
+        refusal = self._outside.refusal(asked.lane, asked.kind, asked.token)
+        if refusal is not None:
             self._note(asked, "refused")
-            return Refused(401 if asked.token != self._token else code)
-        if asked.kind == "watchlist" and not self.watchlist:
+            return refusal
+        if asked.kind == "watchlist" and not self._outside.watchlist:
             self._note(asked, "unasked")
             return Refused(422, "Invalid")
         state = self._lane(asked.lane)
@@ -303,15 +241,11 @@ class Script:
         with self._changed:
             self._done(lane)
 
-    def show(self, lane: Lane, rv: str | None, objects: list[dict[str, Any]]) -> None:
-        """The lane has been shown a version, and these objects."""
+    def show(self, lane: Lane, rv: str | None) -> None:
+        """The lane has been shown a version."""
         with self._changed:
             if rv is not None:
                 self._lane(lane).last = rv
-            for obj in objects:
-                metadata = obj["metadata"]
-                whole = {"kind": bodies.kind(lane.resource), "apiVersion": bodies.api_version(lane.resource), **obj}
-                self._shown[lane.resource, metadata["namespace"], metadata["name"]] = whole
 
     def _done(self, lane: Lane) -> None:
         state = self._lane(lane)

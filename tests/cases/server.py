@@ -11,6 +11,7 @@ import select
 import socket
 import socketserver
 import struct
+import sys
 import termios
 import threading
 import time
@@ -21,7 +22,8 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 from tests.cases import bodies
 from tests.cases.loader import Lane, Request
-from tests.cases.script import Asked, Feed, Idle, Refused, Script
+from tests.cases.outside import Outside, Refused
+from tests.cases.script import Asked, Feed, Idle, Script
 
 TORN = struct.pack("ii", 1, 0)  # linger for 0 s: closing sends a reset
 DRAIN_S = 2.0
@@ -38,9 +40,10 @@ class Listener(socketserver.ThreadingTCPServer):
     allow_reuse_address = True
     request_queue_size = 64
 
-    def __init__(self, script: Script, by: str) -> None:
+    def __init__(self, script: Script, outside: Outside, by: str) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
         self.script = script
+        self.outside = outside
         self.by = by
         self.url = f"http://127.0.0.1:{self.server_address[1]}"
         self._connections: set[socket.socket] = set()
@@ -69,8 +72,6 @@ class Listener(socketserver.ThreadingTCPServer):
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Clients that vanish are what the cases are about; anything else is a fault of this server."""
-        import sys  # noqa: PLC0415 - only here
-
         error = sys.exc_info()[1]
         if not isinstance(error, OSError | Left):
             self.script.fail(f"the scripted server itself failed: {type(error).__name__}: {error}")
@@ -97,7 +98,7 @@ class _Handler(BaseHTTPRequestHandler):
             return
         resource, ns, name = self._collection(url.path) or ("", "", "")
         if name:
-            obj = script.shown(resource, ns, name)
+            obj = self.server.outside.shown(resource, ns, name)
             self._answer(200, bodies.compact(obj)) if obj else self._status({}, 404)
             return
         params = {key: values[-1] for key, values in parse_qs(url.query, keep_blank_values=True).items()}
@@ -117,14 +118,14 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _alone(self, path: str, token: str) -> None:
         """Answer what needs no step."""
-        script = self.server.script
-        if not script.known_token(token):
+        outside = self.server.outside
+        if not outside.known_token(token):
             self._status({}, 401)
         elif path == "/version":
-            minor = "36" if script.watchlist else "30"
+            minor = "36" if outside.watchlist else "30"
             self._answer(200, bodies.compact({"major": "1", "minor": minor, "gitVersion": f"v1.{minor}.0"}))
         else:
-            document = script.discovery(path)
+            document = outside.discovery(path)
             self._answer(200, document) if document is not None else self._status({}, 404)
 
     def _collection(self, path: str) -> tuple[str, str, str] | None:
@@ -166,7 +167,8 @@ class _Handler(BaseHTTPRequestHandler):
             self._tear()
             return
         items = [bodies.thing(item, lane.resource, in_list=True) for item in answer["list"]["items"]]
-        self.server.script.show(lane, answer["list"]["rv"], items)
+        self.server.outside.show(lane.resource, items)
+        self.server.script.show(lane, answer["list"]["rv"])
         self._answer(200, body)
 
     # --- streams --------------------------------------------------------------------------------------------------
@@ -201,7 +203,8 @@ class _Handler(BaseHTTPRequestHandler):
             return False
         data = bodies.frame(frame, lane.resource)
         objects = [bodies.thing(frame[short], lane.resource) for short in ("A", "M", "D") if short in frame]
-        self.server.script.show(lane, bodies.version(frame), objects)
+        self.server.outside.show(lane.resource, objects)
+        self.server.script.show(lane, bodies.version(frame))
         size = frame.get("chunk", len(data))
         for start in range(0, len(data), size):
             piece = data[start : start + size]

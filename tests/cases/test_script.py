@@ -6,7 +6,8 @@ import pytest
 
 from tests.cases import loader
 from tests.cases.loader import Lane
-from tests.cases.script import Asked, Idle, Refused, Script, Scripted, fits
+from tests.cases.outside import Outside, Refused
+from tests.cases.script import Asked, Idle, Script, Scripted, fits
 
 LANE = Lane("p1", "v1/configmaps", "")
 LIST = {"to": "list", "want": {"resourceVersion": "", "continue": None}, "list": {"rv": "5", "items": []}}
@@ -21,7 +22,8 @@ class Play:
 
     def __init__(self, steps, **rest):
         self.case = loader.parse({"id": "a", "steps": steps, "expect": {}} | rest)
-        self.script = Script(self.case, "t")
+        self.outside = Outside(self.case, "t")
+        self.script = Script(self.case, self.outside)
         self.waiting = [act for act in self.case.acts if isinstance(act, dict)]
         self.begin()
 
@@ -93,7 +95,7 @@ def test_a_request_waits_for_a_later_segment():
 def test_after_the_last_step_only_a_watch_from_the_last_version_is_right():
     play = Play([LIST])
     play.answered("list")
-    play.script.show(LANE, "5", [])
+    play.script.show(LANE, "5")
     assert isinstance(play.ask("watch", resourceVersion="5"), Idle)
     assert play.ask("watch", resourceVersion="4") is None
     assert play.script.failure is not None
@@ -161,17 +163,17 @@ def test_more_frames_are_done_at_once_when_the_client_has_left():
 
 def test_refusals_are_outside_the_script():
     play = Play([LIST])
-    play.script.refuse({"status": 403, "verbs": ["list"]})
+    play.outside.refuse({"status": 403, "verbs": ["list"]})
     assert play.ask("list") == Refused(403)
     assert play.ask("list", lane=Lane("p2", "v1/configmaps", "")) == Refused(403)
-    play.script.accept({})
+    play.outside.accept({})
     play.answered("list")
     assert [one.outcome for one in play.script.seen] == ["refused", "refused", "answered"]
 
 
 def test_a_stale_token_is_refused():
     play = Play([LIST])
-    play.script.accept_token("u")
+    play.outside.accept_token("u")
     assert play.ask("list") == Refused(401)
     assert isinstance(play.ask("list", token="u"), Scripted)
 
@@ -194,10 +196,10 @@ def test_a_request_may_come_too_early():
 
 def test_discovery_is_read_when_all_of_it_was():
     play = Play([LIST], resources=["v1/configmaps", "example.io/v1/widgets"])
-    play.script.serve(("v1/configmaps", "example.io/v1/widgets"))
+    play.outside.serve(("v1/configmaps", "example.io/v1/widgets"))
     for path in ("/apis", "/api/v1", "/api", "/apis"):
-        play.script.discovery(path)
-    assert not play.script.discovered()
+        play.outside.discovery(path)
+    assert not play.outside.discovered()
     for path in ("/api/v1", "/apis/example.io/v1"):
-        play.script.discovery(path)
-    assert play.script.discovered()
+        play.outside.discovery(path)
+    assert play.outside.discovered()

@@ -13,6 +13,7 @@ import urllib.request
 import pytest
 
 from tests.cases import loader
+from tests.cases.outside import Outside
 from tests.cases.script import Script
 from tests.cases.server import Listener
 
@@ -22,10 +23,11 @@ WATCH = "?watch=1&resourceVersion=5&allowWatchBookmarks=true"
 @contextlib.contextmanager
 def playing(steps, **rest):
     case = loader.parse({"id": "a", "steps": steps, "expect": {}} | rest)
-    script = Script(case, "t")
+    outside = Outside(case, "t")
+    script = Script(case, outside)
     for act in case.acts:
         script.begin(act)
-    listener = Listener(script, "p1")
+    listener = Listener(script, outside, "p1")
     try:
         yield script, listener
     finally:
@@ -178,12 +180,12 @@ def test_seen_frames_can_be_left_out():
 
 def test_discovery_shows_what_is_served():
     resources = ["v1/configmaps", "example.io/v2/widgets", "example.io/v1/widgets"]
-    with playing([], resources=resources) as (script, listener):
+    with playing([], resources=resources) as (_, listener):
         [group] = json.loads(get(listener, "/apis")[1])["groups"]
         assert group["preferredVersion"]["version"] == "v2"
         assert json.loads(get(listener, "/apis/example.io/v1")[1])["resources"][0]["kind"] == "Widget"
         assert json.loads(get(listener, "/version")[1])["minor"] == "30"
-        script.serve(("v1/configmaps",))
+        listener.outside.serve(("v1/configmaps",))
         assert json.loads(get(listener, "/apis")[1])["groups"] == []
         assert get(listener, "/apis/example.io/v1")[0] == 404
         assert get(listener, "/api", token="other")[0] == 401
