@@ -10,7 +10,7 @@ import tempfile
 import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -33,6 +33,7 @@ PREFIX = "kubecdc"
 PARTITIONS = 3
 _FIRST_SECONDS = 60.0
 _CATCH_UP_SECONDS = 90.0
+_BACK_SECONDS = 20.0
 _TICK_SECONDS = 0.1
 _DELETED_WHILE_DOWN = 6
 
@@ -176,9 +177,13 @@ class _Stage:
 
     def _kill_producer(self, pipeline: Pipeline) -> None:
         self._strike("kill -9 of the producer")
+        sessions = self._sessions()
         pipeline.kill("producer")
         self._delete_while_down()
         pipeline.start_producer()
+        # The next fault would hide what became of this one.
+        with suppress(NotReady):
+            self._wait(pipeline, lambda: bool(self._sessions() - sessions), _BACK_SECONDS, "no producer came back")
 
     def _lose_history(self, pipeline: Pipeline) -> None:
         if not self._is_ours():
@@ -227,6 +232,9 @@ class _Stage:
         changes = [each.change for each in self._observer.entries()]
         seen = {(change.group, change.resource) for change in changes if change.name.startswith("last-")}
         return seen >= set(resources())
+
+    def _sessions(self) -> set[str]:
+        return {each.change.source.session for each in self._observer.entries()}
 
     def _is_ours(self) -> bool:
         return not isinstance(self.cluster, FoundCluster)

@@ -16,6 +16,7 @@ from local import children
 from local.errors import ServerDied
 
 _STOP_SECONDS = 15.0
+_SESSION_SECONDS = 6  # the broker's least: how long the partitions of a killed worker lie idle
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,22 +38,27 @@ class Pipeline:
     def __init__(self, folder: Path, wiring: Wiring) -> None:
         self._folder = folder
         self._wiring = wiring
+        self._environment = _clean(os.environ)
         # One key for all producers of a run: else equal secrets would look changed after a restart.
-        self._environment = _clean(os.environ) | {"KUBECDC_REDACTION_KEY": secrets.token_hex(32)}
+        self._key_file = folder / "redaction-key"
+        self._key_file.touch(mode=0o600)
+        self._key_file.write_bytes(secrets.token_bytes(32))
         self._running: dict[str, children.Child] = {}
 
     def start_producer(self) -> None:
         """Start `kubecdc produce`; it resumes where the one before came to."""
         wiring = self._wiring
         argv = ["produce", "--cluster", wiring.cluster, "--kubeconfig", str(wiring.kubeconfig)]
-        argv += ["--resources", ",".join(wiring.resources)]
+        argv += ["--resources", ",".join(wiring.resources), "--redaction-key-file", str(self._key_file)]
+        argv += ["--progress-interval", "1", "--backoff-max", "2"]  # a demo is short
         for namespace in wiring.namespaces:
             argv += ["--namespace", namespace]
         self._start("producer", argv)
 
     def start_worker(self) -> None:
         """Start `kubecdc process`."""
-        self._start("worker", ["process", "--runtime", self._wiring.runtime, "--app", self._wiring.prefix])
+        argv = ["process", "--runtime", self._wiring.runtime, "--app", self._wiring.prefix]
+        self._start("worker", [*argv, "--session-timeout", str(_SESSION_SECONDS)])
 
     def stop(self, name: str) -> None:
         """Stop `producer` or `worker` in order (SIGTERM)."""
