@@ -1,0 +1,373 @@
+"""Kafka as a partition task needs it; the only module of the processors that knows confluent_kafka.
+
+It decides nothing about records. Calls that librdkafka calls retriable are repeated here within a deadline; everything
+else that goes wrong is ambiguous and becomes `Restart`, or `Fenced` when a newer producer exists (kafka.md 2 and 6.2).
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from confluent_kafka import (
+    OFFSET_BEGINNING,
+    Consumer,
+    IsolationLevel,
+    KafkaError,
+    KafkaException,
+    Producer,
+    TopicPartition,
+)
+from confluent_kafka.admin import (  # type: ignore[attr-defined]  # documented, but not in the stubs' __all__
+    AdminClient,
+    ConfigResource,
+    OffsetSpec,
+    ResourceType,
+)
+
+from kubecdc import errors, topics
+from processors import crash
+from processors.errors import Fenced, Restart, Stalled
+from processors.settings import KafkaSettings
+
+log = logging.getLogger(__name__)
+
+ANSWER_S = 8.0
+FENCE_S = 30.0
+COMMIT_S = 30.0
+RECOVERY_SILENCE_S = 30.0
+# Readers wait for an open transaction; its end comes with the next owner's fence, and this only where there is none.
+TRANSACTION_TIMEOUT_MS = 60_000
+READ_RECORDS = 5_000
+BUFFER_KB = 64 * 1024
+PARTITION_EOF = KafkaError._PARTITION_EOF
+FENCED = frozenset({KafkaError._FENCED, KafkaError.INVALID_PRODUCER_EPOCH, KafkaError.PRODUCER_FENCED})
+
+Raw = tuple[int, int, bytes | None, bytes | None]  # offset, timestamp (epoch ms), key, value
+Pair = tuple[bytes, bytes | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """What the live topics are like: partitions, and the compaction lag of the events topic."""
+
+    partitions: int
+    history_ms: int
+
+
+def base(settings: KafkaSettings) -> dict[str, Any]:
+    """What every client is told; librdkafka's own complaints are debug lines, since calls report errors."""
+    return {
+        "bootstrap.servers": settings.bootstrap,
+        "client.id": f"kubecdc-{settings.app}",
+        "socket.connection.setup.timeout.ms": int(ANSWER_S * 1000),
+        "logger": logging.getLogger("processors.kafka.client"),
+        "error_cb": lambda error: log.debug("kafka: %s", error),
+        **dict(settings.properties),
+    }
+
+
+def text(error: BaseException) -> str:
+    """A Kafka error in words."""
+    inner = error.args[0] if error.args else error
+    return f"{inner.name()}: {inner.str()}" if isinstance(inner, KafkaError) else str(inner) or type(error).__name__
+
+
+class Cluster:
+    """One Kafka under one prefix. Thread-safe."""
+
+    def __init__(self, settings: KafkaSettings) -> None:
+        self.settings = settings
+        self.names = topics.TopicNames.under(settings.prefix)
+        self._admin = AdminClient(base(settings))
+
+    def layout(self) -> Layout:
+        """Check the live topics. Raises Misconfigured with all that is wrong, or Unreachable."""
+        try:
+            live = self._live()
+        except (KafkaException, TimeoutError) as error:
+            raise errors.Unreachable(
+                f"Kafka at {self.settings.bootstrap} does not answer ({text(error)}): check --bootstrap and the broker"
+            ) from error
+        problems = topics.check(self.settings.prefix, live)
+        if problems:
+            raise errors.Misconfigured(*problems)
+        events = live[self.names.events]
+        return Layout(events.partitions, int(events.config["min.compaction.lag.ms"]))
+
+    def _live(self) -> dict[str, topics.LiveTopic]:
+        known = self._admin.list_topics(timeout=ANSWER_S).topics
+        ours = (self.names.events, self.names.changes, self.names.state, self.names.positions)
+        asked = [ConfigResource(ResourceType.TOPIC, name) for name in ours if name in known]
+        answers = self._admin.describe_configs(asked, request_timeout=ANSWER_S) if asked else {}
+        live = {}
+        for resource, future in answers.items():
+            config = {key: str(entry.value) for key, entry in future.result(timeout=ANSWER_S).items()}
+            partitions = known[resource.name].partitions.values()
+            replication = min((len(partition.replicas) for partition in partitions), default=0)
+            live[resource.name] = topics.LiveTopic(resource.name, len(partitions), replication, config)
+        return live
+
+    def low_watermark(self, topic: str, partition: int) -> int:
+        """First offset that the partition still has. Raises Restart."""
+        spec = OffsetSpec.earliest()  # type: ignore[no-untyped-call]  # the stubs lack it
+        return self._offsets(topic, (partition,), spec)[partition]
+
+    def high_watermarks(self, topic: str, partitions: Iterable[int]) -> dict[int, int]:
+        """The offsets after the last records, open transactions included. Raises Restart."""
+        return self._offsets(topic, tuple(partitions), OffsetSpec.latest())  # type: ignore[no-untyped-call]  # the stubs lack it
+
+    def _offsets(self, topic: str, partitions: Sequence[int], spec: Any) -> dict[int, int]:
+        if not partitions:
+            return {}
+        asked = {TopicPartition(topic, partition): spec for partition in partitions}
+        level = IsolationLevel.READ_UNCOMMITTED
+        try:
+            answers = self._admin.list_offsets(asked, isolation_level=level, request_timeout=ANSWER_S)
+            return {tp.partition: int(future.result(timeout=ANSWER_S).offset) for tp, future in answers.items()}
+        except (KafkaException, TimeoutError) as error:
+            raise Restart(f"offsets of {topic} cannot be had: {text(error)}") from error
+
+    def committed(self, topic: str, partition: int, *, first_only: bool = False) -> dict[bytes, bytes]:
+        """Read a partition's committed records to the high watermark: the latest value of each key.
+
+        With `first_only` it returns as soon as there is one. Raises Restart, or Stalled when nothing arrives.
+        """
+        end = self.high_watermarks(topic, (partition,))[partition]
+        if end == 0:
+            return {}
+        consumer = Consumer(
+            {
+                **base(self.settings),
+                "group.id": f"{self.settings.app}-recovery",  # never joined: partitions are assigned by hand
+                "enable.auto.commit": False,
+                "enable.partition.eof": True,
+                "auto.offset.reset": "earliest",
+                "isolation.level": "read_committed",
+                "fetch.message.max.bytes": topics.MAX_MESSAGE_BYTES,
+                "queued.max.messages.kbytes": BUFFER_KB,
+            }
+        )
+        try:
+            consumer.assign([TopicPartition(topic, partition, OFFSET_BEGINNING)])
+            return _read_to(consumer, end, first_only=first_only)
+        except KafkaException as error:
+            raise Restart(f"{topic} [{partition}] cannot be read: {text(error)}") from error
+        finally:
+            consumer.close()
+
+    def writer(self, partition: int) -> Writer:
+        """A transactional producer of one partition; it has fenced nobody yet."""
+        return Writer(self.settings, self.names, partition)
+
+
+def _read_to(consumer: Consumer, end: int, *, first_only: bool) -> dict[bytes, bytes]:
+    latest: dict[bytes, bytes] = {}
+    position, moved_at = 0, time.monotonic()
+    while position < end:
+        for message in consumer.consume(READ_RECORDS, 0.5):
+            error = message.error()
+            offset = message.offset() or 0
+            if error is None:
+                key, value = message.key() or b"", message.value()
+                if value is None:
+                    latest.pop(key, None)
+                else:
+                    latest[key] = value
+                position, moved_at = offset + 1, time.monotonic()
+            elif error.code() == PARTITION_EOF:
+                # Control records and holes move the end of the partition without a record.
+                moved_at = moved_at if offset <= position else time.monotonic()
+                position = max(position, offset)
+            else:
+                raise KafkaException(error)
+        crash.point("in_recovery")
+        if first_only and latest:
+            break
+        if time.monotonic() - moved_at > RECOVERY_SILENCE_S:
+            raise Stalled(
+                f"reading stopped at offset {position} of {end} and did not move for {RECOVERY_SILENCE_S:.0f} s: an"
+                " open transaction of another application, or a broker that does not deliver"
+            )
+    return latest
+
+
+class Writer:
+    """The transactional producer of one partition. After any error it must be thrown away with `discard`."""
+
+    def __init__(self, settings: KafkaSettings, names: topics.TopicNames, partition: int) -> None:
+        self._names = names
+        self._partition = partition
+        self._producer = Producer(
+            {
+                **base(settings),
+                "transactional.id": f"{settings.app}-{partition}",
+                "transaction.timeout.ms": TRANSACTION_TIMEOUT_MS,
+                "compression.type": "zstd",
+                "message.max.bytes": topics.MAX_MESSAGE_BYTES,
+                "queue.buffering.max.kbytes": BUFFER_KB,
+                "linger.ms": 5,
+            }
+        )
+
+    def fence(self) -> None:
+        """Shut out every older producer of this partition and end its open transaction. Raises Restart, Fenced."""
+        self._repeat("fencing", self._producer.init_transactions, FENCE_S)
+
+    def write(self, changes: Iterable[Pair], state: Iterable[Pair]) -> None:
+        """Write all or nothing, in order, and return when it is committed. Raises Restart, Fenced."""
+        self._producer.poll(0)
+        self._repeat("begin", lambda _: self._producer.begin_transaction(), COMMIT_S)
+        crash.point("after_begin")
+        for key, value in changes:
+            self._produce(self._names.changes, key, value)
+        for key, value in state:
+            self._produce(self._names.state, key, value)
+        crash.point("after_produce")
+        if crash.due("before_commit"):
+            self._producer.flush(COMMIT_S)
+            crash.die()
+        if crash.due("commit_sent_no_reply"):
+            self._producer.flush(COMMIT_S)
+            try:
+                self._producer.commit_transaction(0.001)
+            except KafkaException as error:
+                log.debug("commit without waiting: %s", text(error))
+            crash.die()
+        self._repeat("commit", self._producer.commit_transaction, COMMIT_S)
+        crash.point("after_commit")
+
+    def discard(self) -> None:
+        """Forget what is queued. An open transaction stays open until the next fence."""
+        self._producer.purge()
+
+    def _produce(self, topic: str, key: bytes, value: bytes | None) -> None:
+        deadline = time.monotonic() + COMMIT_S
+        while True:
+            try:
+                self._producer.produce(topic, value, key, self._partition)
+            except BufferError:
+                if time.monotonic() > deadline:
+                    raise Restart(f"the queue to {topic} stayed full for {COMMIT_S:.0f} s") from None
+                self._producer.poll(0.05)
+            except KafkaException as error:
+                raise self._wrapped("produce", error) from error
+            else:
+                return
+
+    def _repeat(self, what: str, call: Callable[[float], None], seconds: float) -> None:
+        deadline = time.monotonic() + seconds
+        while True:
+            try:
+                call(max(0.1, deadline - time.monotonic()))
+            except KafkaException as error:
+                if not error.args[0].retriable() or time.monotonic() > deadline:
+                    raise self._wrapped(what, error) from error
+                time.sleep(0.05)
+            else:
+                return
+
+    def _wrapped(self, what: str, error: KafkaException) -> Restart | Fenced:
+        if error.args[0].code() in FENCED:
+            return Fenced(
+                f"partition {self._partition}: another worker has taken it over, or the transaction timed out"
+                f" ({what}: {text(error)})"
+            )
+        return Restart(f"{what}: {text(error)}")
+
+
+class Source:
+    """The events topic as a member of the consumer group, for the plain loop. Not thread-safe.
+
+    `on_assign` gets partitions and returns where each begins; `on_revoke` gets those that are lost. Both are called
+    inside `poll`, and what they raise ends the loop there.
+    """
+
+    def __init__(
+        self,
+        settings: KafkaSettings,
+        on_assign: Callable[[list[int]], dict[int, int]],
+        on_revoke: Callable[[list[int]], None],
+    ) -> None:
+        self._topic = topics.TopicNames.under(settings.prefix).events
+        self._on_assign, self._on_revoke = on_assign, on_revoke
+        self._failure: BaseException | None = None
+        self._consumer = Consumer(
+            {
+                **base(settings),
+                "group.id": settings.app,
+                "session.timeout.ms": int(settings.session_timeout_s * 1000),
+                "heartbeat.interval.ms": int(settings.session_timeout_s * 1000 / 4),
+                "partition.assignment.strategy": "range",
+                "enable.auto.commit": False,
+                "enable.auto.offset.store": False,
+                "auto.offset.reset": "error",  # below the low watermark the task must know
+                "isolation.level": "read_uncommitted",  # producers write without transactions
+                "fetch.message.max.bytes": topics.MAX_MESSAGE_BYTES,
+                "queued.max.messages.kbytes": BUFFER_KB,
+            }
+        )
+        self._consumer.subscribe(
+            [self._topic], on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._revoked
+        )
+
+    def poll(self, count: int, seconds: float) -> tuple[dict[int, list[Raw]], set[int]]:
+        """Records by partition, and the partitions whose position no longer exists.
+
+        Raises what the callbacks raised, or Restart.
+        """
+        batches: dict[int, list[Raw]] = {}
+        out_of_range: set[int] = set()
+        try:
+            messages = self._consumer.consume(count, seconds)
+        except KafkaException as error:
+            raise self._failure or Restart(f"consume: {text(error)}") from error
+        if self._failure is not None:
+            raise self._failure
+        for message in messages:
+            fault = message.error()
+            partition = message.partition() or 0
+            if fault is None:
+                raw = (message.offset() or 0, message.timestamp()[1], message.key(), message.value())
+                batches.setdefault(partition, []).append(raw)
+            elif fault.code() in (KafkaError.OFFSET_OUT_OF_RANGE, KafkaError._AUTO_OFFSET_RESET):
+                out_of_range.add(partition)
+            elif not fault.retriable():
+                log.warning("events: %s", fault.str())
+        return batches, out_of_range
+
+    def seek(self, offsets: dict[int, int]) -> None:
+        """Go on at these offsets."""
+        for partition, offset in offsets.items():
+            self._consumer.seek(TopicPartition(self._topic, partition, offset))
+
+    def commit(self, offsets: dict[int, int]) -> None:
+        """Tell the group how far we are: for monitoring only, so failures are no matter."""
+        told = [TopicPartition(self._topic, partition, offset) for partition, offset in offsets.items()]
+        try:
+            if told:
+                self._consumer.commit(offsets=told, asynchronous=True)
+        except KafkaException as error:
+            log.debug("offsets not committed: %s", text(error))
+
+    def close(self) -> None:
+        """Leave the group."""
+        self._consumer.close()
+
+    def _assigned(self, consumer: Consumer, assigned: list[TopicPartition]) -> None:
+        try:
+            offsets = self._on_assign([tp.partition for tp in assigned])
+        except BaseException as error:  # noqa: BLE001 - poll raises it; librdkafka's thread must not see it
+            self._failure = error
+            offsets = {}
+        consumer.assign([TopicPartition(self._topic, partition, offset) for partition, offset in offsets.items()])
+
+    def _revoked(self, consumer: Consumer, revoked: list[TopicPartition]) -> None:
+        try:
+            self._on_revoke([tp.partition for tp in revoked])
+        except BaseException as error:  # noqa: BLE001 - as above
+            self._failure = error
+        consumer.unassign()

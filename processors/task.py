@@ -1,0 +1,179 @@
+"""One partition of a worker: fence, read state to its end, then one transaction for each batch.
+
+The order makes it exact (kafka.md 6.2): a new owner fences the old one before it reads state, so nothing can be added
+after it has read; output, state and progress are written in one transaction; the source is resumed after
+`__progress__`, never after a committed group offset. What is unknown is thrown away and read again.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Iterator, Sequence
+
+from kubecdc.codec import Codec, SchemaIds
+from kubecdc.errors import Undecodable
+from kubecdc.records import RawEvent
+from processors import crash
+from processors.errors import Restart, Stop, Stuck
+from processors.kafka import Cluster, Raw, Writer
+from processors.metrics import Metrics
+from processors.partition import Partition
+
+log = logging.getLogger(__name__)
+
+ATTEMPTS = 6
+BACKOFF_S = 0.5
+BATCH_RECORDS = 2_000
+BATCH_BYTES = 8 * 1024 * 1024
+
+
+class PartitionTask:
+    """Owns one partition between `open` and `close`; the calls may come from different threads.
+
+    `history_ms` is the compaction lag of the events topic: a hole in older records is compaction, not loss.
+    """
+
+    def __init__(
+        self,
+        partition: int,
+        cluster: Cluster,
+        metrics: Metrics,
+        *,
+        noise: str,
+        history_ms: int,
+        registry: SchemaIds | None = None,
+    ) -> None:
+        self.partition = partition
+        self._cluster = cluster
+        self._metrics = metrics
+        self._noise, self._history_ms = noise, history_ms
+        self._events = Codec(cluster.names.events, registry)
+        self._changes = Codec(cluster.names.changes, registry)
+        self._state = Codec(cluster.names.state, registry)
+        self._lock = threading.Lock()
+        self._writer: Writer | None = None
+        self._memory = self._empty()
+
+    def open(self) -> int:
+        """Take the partition over; returns the source offset to resume at. Raises Stop."""
+        with self._lock:
+            return self._take_over()
+
+    def process(self, records: Sequence[Raw]) -> int | None:
+        """Write what the records mean; returns the next offset when it is durable, None when the task is closed.
+
+        Records at or below what is done are ignored. Raises Stop: Fenced when another worker owns the partition, Stuck
+        when the batch cannot be committed.
+        """
+        with self._lock:
+            if self._writer is None:
+                return None
+            for batch in _batches(records):
+                self._exactly_once(batch)
+            crash.point("before_ack")
+            return self._memory.next_offset
+
+    def close(self) -> None:
+        """Give the partition up; a batch under way is finished first."""
+        with self._lock:
+            self._discard()
+            self._metrics.forget(self.partition)
+
+    def _empty(self) -> Partition:
+        return Partition(self.partition, noise=self._noise, history_ms=self._history_ms)
+
+    def _take_over(self) -> int:
+        for attempt in range(1, ATTEMPTS + 1):
+            try:
+                with self._metrics.recovery_seconds.time():
+                    return self._recover()
+            except Restart as error:
+                self._start_again(error, attempt)
+        raise Stuck(f"partition {self.partition} could not be taken over in {ATTEMPTS} attempts")
+
+    def _recover(self) -> int:
+        writer = self._writer = self._cluster.writer(self.partition)
+        writer.fence()
+        memory = self._empty()
+        for key, value in self._cluster.committed(self._cluster.names.state, self.partition).items():
+            try:
+                memory.load(key, self._state.decode(value))
+            except Undecodable as error:
+                raise Stop(
+                    f"state of partition {self.partition}, key {key!r}: {error}; the state topic is damaged, or written"
+                    " by a newer version"
+                ) from error
+        memory.truncated(self._cluster.low_watermark(self._cluster.names.events, self.partition))
+        self._memory = memory
+        self._metrics.uids.labels(str(self.partition)).set(memory.uids)
+        log.info("partition %d: %d uids, resuming at offset %d", self.partition, memory.uids, memory.next_offset)
+        return memory.next_offset
+
+    def _start_again(self, error: Restart, attempt: int) -> None:
+        log.warning("partition %d: %s (attempt %d of %d)", self.partition, error, attempt, ATTEMPTS)
+        self._metrics.restarts.inc()
+        self._discard()
+        time.sleep(BACKOFF_S * attempt)
+
+    def _exactly_once(self, records: Sequence[Raw]) -> None:
+        """Commit the batch, whatever it takes; after a fence only what `__progress__` does not hold is applied."""
+        reached = self._memory.next_offset
+        for attempt in range(1, ATTEMPTS + 1):
+            try:
+                self._transaction(records)
+            except Restart as error:
+                self._start_again(error, attempt)
+                if self._take_over() < reached:
+                    raise Stop(
+                        f"partition {self.partition}: committed state before offset {reached} is lost"
+                    ) from error
+            else:
+                return
+        raise Stuck(f"partition {self.partition}: a batch could not be committed in {ATTEMPTS} attempts")
+
+    def _transaction(self, records: Sequence[Raw]) -> None:
+        if self._writer is None:
+            raise Restart("there is no producer")
+        began = time.monotonic()
+        now_ms = int(time.time() * 1000)
+        for offset, timestamp_ms, _, value in records:
+            self._memory.apply(offset, self._decoded(value), timestamp_ms, now_ms)
+        batch = self._memory.drain()
+        encode, state = self._changes.encode, self._state.encode
+        self._writer.write(
+            ((key, None if change is None else encode(change)) for key, change in batch.changes),
+            ((key, None if record is None else state(record)) for key, record in batch.state),
+        )
+        self._metrics.count(batch.counters)
+        self._metrics.batch_seconds.observe(time.monotonic() - began)
+        self._metrics.uids.labels(str(self.partition)).set(self._memory.uids)
+        self._metrics.source_offset.labels(str(self.partition)).set(self._memory.next_offset)
+
+    def _decoded(self, value: bytes | None) -> RawEvent | Undecodable | None:
+        if value is None:
+            return None
+        try:
+            event = self._events.decode(value)
+        except Undecodable as error:
+            return error
+        return event if isinstance(event, RawEvent) else Undecodable(f"a {type(event).__name__} in the events topic")
+
+    def _discard(self) -> None:
+        writer, self._writer = self._writer, None
+        if writer is not None:
+            writer.discard()
+
+
+def _batches(records: Sequence[Raw]) -> Iterator[Sequence[Raw]]:
+    """Cut by count and bytes; a record larger than the limit is a batch of its own."""
+    start, size = 0, 0
+    for number, (_, _, _, value) in enumerate(records):
+        length = len(value or b"")
+        if number > start and (number - start >= BATCH_RECORDS or size + length > BATCH_BYTES):
+            yield records[start:number]
+            start, size = number, 0
+        size += length
+    if start < len(records):
+        yield records[start:]
