@@ -7,6 +7,7 @@ type is accepted, and nothing is defaulted except `status` at creation.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -182,6 +183,20 @@ def kind_of_crd(crd: Json) -> Kind:
         status_keeps=_ALL_METADATA,
         needs_version_on_update=True,
     )
+
+
+def served_kinds(crds: Iterable[Json], known: Mapping[tuple[str, str], Kind]) -> dict[tuple[str, str], Kind]:
+    """Return the kinds served, by group and plural, given the stored definitions.
+
+    A kind that is `known` with the same description stays the same object: watches end when it does not.
+    """
+    kinds = {(kind.group, kind.plural): kind for kind in BUILT_IN}
+    for crd in crds:
+        if "deletionTimestamp" not in crd["metadata"] and crd["status"].get("conditions"):
+            kind = kind_of_crd(crd)
+            name = (kind.group, kind.plural)
+            kinds[name] = known[name] if known.get(name) == kind else kind
+    return kinds
 
 
 def crd_problem(crd: Json) -> tuple[str, str] | None:

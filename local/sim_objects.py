@@ -16,7 +16,7 @@ from typing import Any
 
 from local import sim_status
 from local.sim_fields import Writer, owned
-from local.sim_kinds import CRDS, NAMESPACES, Json, Kind, crd_problem
+from local.sim_kinds import CRDS, NAMESPACES, Json, Kind, crd_problem, kind_of_crd
 
 CRD_FINALIZER = "customresourcecleanup.apiextensions.k8s.io"
 
@@ -132,6 +132,23 @@ def marked(kind: Kind, old: Json, options: DeleteOptions, now_s: float) -> tuple
         **_raised_generation(old),
     )
     return new, grace == 0 and not _finalizers(old)
+
+
+def terminating(namespace: Json, now_s: float) -> Json:
+    """Return a namespace as it is while its content goes."""
+    return _with_metadata(namespace, deletionTimestamp=rfc3339(now_s)) | {"status": {"phase": "Terminating"}}
+
+
+def established(crd: Json, now: str) -> Json:
+    """Return a CustomResourceDefinition with the status of one that is served, since `now`."""
+    kind = kind_of_crd(crd)
+    names = {"plural": kind.plural, "singular": kind.singular, "kind": kind.kind}
+    names |= {"listKind": kind.list_kind}
+    conditions = [
+        _condition("NamesAccepted", "NoConflicts", "no conflicts found", now),
+        _condition("Established", "InitialNamesAccepted", "the initial names have been accepted", now),
+    ]
+    return crd | {"status": crd["status"] | {"conditions": conditions, "acceptedNames": names}}
 
 
 def rfc3339(seconds: float) -> str:
@@ -323,3 +340,13 @@ def _shortened(pod: Json, asked: int | None) -> tuple[Json, bool]:
 def _mark_crd(crd: Json, now_s: float) -> Json:
     finalizers = [*_finalizers(crd), CRD_FINALIZER]
     return _with_metadata(crd, deletionTimestamp=rfc3339(now_s), finalizers=finalizers)
+
+
+def _condition(name: str, reason: str, message: str, now: str) -> Json:
+    return {
+        "type": name,
+        "status": "True",
+        "lastTransitionTime": now,
+        "reason": reason,
+        "message": message,
+    }

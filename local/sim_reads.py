@@ -276,12 +276,12 @@ def _version(text: str) -> int:
 
 def _reach(store: SimStore, version: int, wait_s: float) -> None:
     deadline = time.monotonic() + wait_s
-    ticks = store.wait(-1, 0)
+    ticks = store.pulse.wait(-1, 0)
     while version > store.revision:
         left = deadline - time.monotonic()
         if left <= 0:
             raise sim_status.version_too_large(version, store.revision)
-        ticks = store.wait(ticks, left)
+        ticks = store.pulse.wait(ticks, left)
 
 
 def _token(revision: int, start: str) -> str:

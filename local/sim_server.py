@@ -74,7 +74,7 @@ class SimServer:
         self.options = options or SimOptions()
         self.token = token
         self.store = store or SimStore(seed=seed)
-        self.faults = Faults(self.store.poke)
+        self.faults = Faults(self.store.pulse.beat)
         self.stopping = False
         self._http = _HttpServer(("127.0.0.1", port), _Handler)
         self._http.sim = self
@@ -98,7 +98,7 @@ class SimServer:
     def stop(self) -> None:
         """End all streams and connections and close the port. May be called twice."""
         self.stopping = True
-        self.store.poke()
+        self.store.pulse.beat()
         if self._thread is not None:
             self._http.shutdown()
             self._thread.join()

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 from local import sim_objects, sim_status
 from local.sim_fields import Writer
-from local.sim_kinds import BUILT_IN, CRDS, NAMESPACES, Json, Kind, kind_of_crd
+from local.sim_kinds import CRDS, NAMESPACES, Json, Kind, kind_of_crd, served_kinds
 from local.sim_log import Commit, Event, RevisionLog, Snapshot
 from local.sim_objects import DeleteOptions, Stamp, rfc3339
 
@@ -41,19 +41,40 @@ class Reading:
     broken: bool
 
 
+class Pulse:
+    """A count that can be waited for."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._ticks = 0
+
+    def beat(self) -> None:
+        """Count on, and wake everyone who waits."""
+        with self._changed:
+            self._ticks += 1
+            self._changed.notify_all()
+
+    def wait(self, ticks: int, timeout_s: float) -> int:
+        """Wait, at most so long, until the count is another than the one given; return it."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._ticks != ticks, timeout_s)
+            return self._ticks
+
+
 class SimStore:
     """A cluster's state with its history. Safe to use from several threads.
 
     `now` gives seconds since 1970; `seed` makes uids and generated names repeatable. Objects that
-    are handed out are shared: treat them as read-only. Writes raise `sim_status.Refused`.
+    are handed out are shared: treat them as read-only. `pulse` beats with every commit. Writes
+    raise `sim_status.Refused`.
     """
 
     def __init__(self, *, now: Callable[[], float] = time.time, seed: int | None = None) -> None:
         self._now = now
         self._random = random.Random(seed)  # noqa: S311 - names, not secrets
         self._log = RevisionLog()
-        self._changed = threading.Condition(threading.RLock())
-        self._ticks = 0
+        self._lock = threading.RLock()
+        self.pulse = Pulse()
         self._kinds: dict[tuple[str, str], Kind] = {}
         self._serve()
         for name in _FIRST_NAMESPACES:
@@ -62,34 +83,29 @@ class SimStore:
     @property
     def revision(self) -> int:
         """The version of the last commit."""
-        with self._changed:
-            return self._log.revision
+        return self._log.revision
 
     @property
     def compacted(self) -> int:
         """The lowest version that can be read from."""
-        with self._changed:
-            return self._log.compacted
+        return self._log.compacted
 
     @property
     def epoch(self) -> int:
         """1, and one more for each restore."""
-        with self._changed:
-            return self._log.epoch
+        return self._log.epoch
 
     def kinds(self) -> tuple[Kind, ...]:
         """Return the kinds that are served now."""
-        with self._changed:
-            return tuple(self._kinds.values())
+        return tuple(self._kinds.values())
 
     def kind(self, group: str, plural: str) -> Kind:
         """Return a served kind. Raises KeyError when there is none."""
-        with self._changed:
-            return self._kinds[group, plural]
+        return self._kinds[group, plural]
 
     def get(self, kind: Kind, namespace: str, name: str) -> Json:
         """Return an object; Refused (404) when there is none."""
-        with self._changed:
+        with self._lock:
             found = self._log.get(kind.storage, _key(namespace, name))
         if found is None:
             raise sim_status.not_found(kind, name)
@@ -101,7 +117,7 @@ class SimStore:
         A key is `namespace/name`, or the name of a cluster-wide object. The version must lie in
         [compacted, revision]; ValueError otherwise.
         """
-        with self._changed:
+        with self._lock:
             log = self._log
             wanted = log.revision if revision is None else revision
             if not log.compacted <= wanted <= log.revision:
@@ -110,7 +126,7 @@ class SimStore:
 
     def follow(self, kind: Kind, after: int) -> Reading:
         """Return what happened to a kind after a version."""
-        with self._changed:
+        with self._lock:
             log = self._log
             served = self._kinds.get((kind.group, kind.plural)) is kind
             broken = not served or log.lost(kind.storage, after)
@@ -118,23 +134,19 @@ class SimStore:
 
     def create(self, kind: Kind, obj: Json, *, namespace: str = "", writer: Writer | None = None) -> Json:
         """Store a new object and return it. Refused: 404 (namespace), 409, 422, 500."""
-        with self._changed:
+        with self._lock:
             if kind.namespaced and self._log.get(NAMESPACES.storage, namespace) is None:
                 raise sim_status.not_found(NAMESPACES, namespace)
-            meta = dict(obj.get("metadata") or {})
-            if not meta.get("name") and meta.get("generateName"):
-                meta["name"] = meta["generateName"] + "".join(self._random.choices(_SUFFIX, k=5))
-            if namespace:
-                meta["namespace"] = namespace
             stamp = self._stamp()
-            new = sim_objects.created(kind, obj | {"metadata": meta}, _spoken(kind, writer), stamp)
-            key = _key(namespace, meta["name"])
+            sent = _named(obj, namespace, "".join(self._random.choices(_SUFFIX, k=5)))
+            new = sim_objects.created(kind, sent, _spoken(kind, writer), stamp)
+            key = _key(namespace, new["metadata"]["name"])
             there = self._log.get(kind.storage, key)
             if there is not None:
                 raise _exists(kind, there)
             stored = self._put(kind, key, new)
             if kind is CRDS:
-                self._put(kind, key, _established(stored, stamp.time))
+                self._put(kind, key, sim_objects.established(stored, stamp.time))
             return stored
 
     def modify(
@@ -151,7 +163,7 @@ class SimStore:
         `change` must not alter its argument. No revision is made when nothing changes; an update
         that takes the last finalizer of a terminating object deletes it and is itself not stored.
         """
-        with self._changed:
+        with self._lock:
             old = self.get(kind, namespace, name)
             key = _key(namespace, name)
             spoken = _spoken(kind, writer)
@@ -166,19 +178,11 @@ class SimStore:
     def update(self, kind: Kind, obj: Json, *, namespace: str = "", writer: Writer | None = None) -> Json:
         """Replace the object of that name, checking resourceVersion and uid where it has them."""
         name = obj["metadata"]["name"]
-        sent_uid = obj["metadata"].get("uid")
-
-        def replace(old: Json) -> Json:
-            uid = old["metadata"]["uid"]
-            if sent_uid and sent_uid != uid:
-                raise sim_status.conflict(kind, name, _uid_differs(kind, old, sent_uid))
-            return obj
-
-        return self.modify(kind, namespace, name, replace, writer=writer)
+        return self.modify(kind, namespace, name, lambda old: _checked_uid(kind, obj, old), writer=writer)
 
     def delete(self, kind: Kind, namespace: str, name: str, options: DeleteOptions | None = None) -> tuple[Json, bool]:
         """Ask for an object's end; return (what it looks like, whether it is gone)."""
-        with self._changed:
+        with self._lock:
             old = self.get(kind, namespace, name)
             key = _key(namespace, name)
             marked, gone = sim_objects.marked(kind, old, options or DeleteOptions(), self._now())
@@ -188,58 +192,46 @@ class SimStore:
                 marked = self._put(kind, key, marked)
             if kind is CRDS:
                 crd = kind_of_crd(old)
-                self._remove_all(crd, list(self._log.current(crd.storage)))
-            if not gone or kind is CRDS:
-                if gone:
-                    self._remove(kind, [key])
-                return marked, gone
+                for instance in sorted(self._log.current(crd.storage)):
+                    self._remove(crd, [instance])
+            if not gone:
+                return marked, False
             revision = self._remove(kind, [key])
-            version = {"resourceVersion": str(revision)}
-            return marked | {"metadata": marked["metadata"] | version}, True
+            if kind is CRDS:  # deleted later, by a controller: the answer is the mark
+                return marked, True
+            return marked | {"metadata": marked["metadata"] | {"resourceVersion": str(revision)}}, True
 
     def expire(self, kind: Kind, objects: Sequence[tuple[str, str]]) -> int:
         """Remove (namespace, name) pairs at ONE version, as a lease's expiry does; return it."""
-        with self._changed:
+        with self._lock:
             for namespace, name in objects:
                 self.get(kind, namespace, name)
-            return self._remove(kind, [_key(*pair) for pair in objects])
+            return self._remove(kind, list({_key(*pair) for pair in objects}))
 
     def compact(self, revision: int | None = None) -> int:
         """Forget history below a version (default: the current one); return that version."""
-        with self._changed:
+        with self._lock:
             at = self._log.revision if revision is None else revision
             self._log.compact(at)
-            self.poke()
+            self.pulse.beat()
             return at
 
     def snapshot(self) -> Snapshot:
         """Return a backup."""
-        with self._changed:
+        with self._lock:
             return self._log.snapshot()
 
     def restore(self, backup: Snapshot, bump: int | None = None) -> None:
         """Go back to a backup (see `RevisionLog.restore`); open watches end."""
-        with self._changed:
+        with self._lock:
             self._log.restore(backup, bump)
             self._serve()
-            self.poke()
+            self.pulse.beat()
 
     def history(self, after: int = 0) -> list[Commit]:
         """Return all commits after the first `after` ones: the ground truth, never compacted."""
-        with self._changed:
+        with self._lock:
             return self._log.commits[after:]
-
-    def poke(self) -> None:
-        """Wake everyone who waits, though nothing was committed."""
-        with self._changed:
-            self._ticks += 1
-            self._changed.notify_all()
-
-    def wait(self, ticks: int, timeout_s: float) -> int:
-        """Wait until something happened since the tick count given; return the new count."""
-        with self._changed:
-            self._changed.wait_for(lambda: self._ticks != ticks, timeout_s)
-            return self._ticks
 
     def _stamp(self) -> Stamp:
         uid = uuid.UUID(int=self._random.getrandbits(128), version=4)
@@ -247,47 +239,42 @@ class SimStore:
 
     def _put(self, kind: Kind, key: str, obj: Json) -> Json:
         stored = self._log.put(kind.storage, key, obj)
-        if kind is CRDS:
-            self._serve()
-        self.poke()
+        self._committed(kind)
         return stored
 
     def _remove(self, kind: Kind, keys: list[str]) -> int:
         revision = self._log.remove(kind.storage, keys)
-        if kind is CRDS:
-            self._serve()
-        self.poke()
+        self._committed(kind)
         return revision
 
-    def _remove_all(self, kind: Kind, keys: list[str]) -> None:
-        for key in sorted(keys):
-            self._remove(kind, [key])
+    def _committed(self, kind: Kind) -> None:
+        if kind is CRDS:
+            self._serve()
+        self.pulse.beat()
 
     def _terminate_namespace(self, namespace: Json) -> Json:
         name = namespace["metadata"]["name"]
-        meta = namespace["metadata"] | {"deletionTimestamp": rfc3339(self._now())}
-        terminating = namespace | {"metadata": meta, "status": {"phase": "Terminating"}}
-        stored = self._put(NAMESPACES, name, terminating)
+        stored = self._put(NAMESPACES, name, sim_objects.terminating(namespace, self._now()))
         # Cohabiting kinds share a storage, which must be emptied only once.
         for kind in {kind.storage: kind for kind in self._kinds.values()}.values():
-            if kind.namespaced:
-                inside = [k for k in self._log.current(kind.storage) if k.startswith(f"{name}/")]
-                self._remove_all(kind, inside)
+            for key in sorted(self._log.current(kind.storage)):
+                if key.startswith(f"{name}/"):
+                    self._remove(kind, [key])
         return stored
 
     def _serve(self) -> None:
-        kinds = {(kind.group, kind.plural): kind for kind in BUILT_IN}
-        for crd in self._log.current(CRDS.storage).values():
-            if "deletionTimestamp" not in crd["metadata"] and crd["status"].get("conditions"):
-                kind = kind_of_crd(crd)
-                # The same description stays the same object: watches end when it does not.
-                known = self._kinds.get((kind.group, kind.plural))
-                kinds[kind.group, kind.plural] = known if known == kind and known else kind
-        self._kinds = kinds
+        self._kinds = served_kinds(self._log.current(CRDS.storage).values(), self._kinds)
 
 
 def _key(namespace: str, name: str) -> str:
     return f"{namespace}/{name}" if namespace else name
+
+
+def _named(obj: Json, namespace: str, suffix: str) -> Json:
+    meta = dict(obj.get("metadata") or {})
+    if not meta.get("name") and meta.get("generateName"):
+        meta["name"] = meta["generateName"] + suffix
+    return obj | {"metadata": meta | ({"namespace": namespace} if namespace else {})}
 
 
 def _spoken(kind: Kind, writer: Writer | None) -> Writer:
@@ -303,32 +290,14 @@ def _exists(kind: Kind, there: Json) -> sim_status.Refused:
     return refused
 
 
-def _uid_differs(kind: Kind, old: Json, sent: str) -> str:
-    meta = old["metadata"]
+def _checked_uid(kind: Kind, sent: Json, old: Json) -> Json:
+    meta, uid = old["metadata"], sent["metadata"].get("uid")
+    if not uid or uid == meta["uid"]:
+        return sent
     key = f"/registry/{kind.plural}/{_key(meta.get('namespace', ''), meta['name'])}"
-    return (
+    why = (
         f"StorageError: invalid object, Code: 4, Key: {key}, ResourceVersion: 0, "
-        f"AdditionalErrorMsg: Precondition failed: UID in precondition: {sent}, "
+        f"AdditionalErrorMsg: Precondition failed: UID in precondition: {uid}, "
         f"UID in object meta: {meta['uid']}"
     )
-
-
-def _established(crd: Json, now: str) -> Json:
-    kind = kind_of_crd(crd)
-    names = {"plural": kind.plural, "singular": kind.singular, "kind": kind.kind}
-    names |= {"listKind": kind.list_kind}
-    conditions = [
-        _condition("NamesAccepted", "NoConflicts", "no conflicts found", now),
-        _condition("Established", "InitialNamesAccepted", "the initial names have been accepted", now),
-    ]
-    return crd | {"status": crd["status"] | {"conditions": conditions, "acceptedNames": names}}
-
-
-def _condition(name: str, reason: str, message: str, now: str) -> Json:
-    return {
-        "type": name,
-        "status": "True",
-        "lastTransitionTime": now,
-        "reason": reason,
-        "message": message,
-    }
+    raise sim_status.conflict(kind, meta["name"], why)

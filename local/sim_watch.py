@@ -101,10 +101,10 @@ class WatchStream:
             self._event("ADDED", obj)
         if self._watch.ends_initial:
             self._bookmark(self._position, {_END_OF_INITIAL: "true"})
-        ticks = self._store.wait(-1, 0)
+        ticks = self._store.pulse.wait(-1, 0)
         while self._serve_once():
             wait_s = min(self._deadline, self._bookmark_at) - time.monotonic()
-            ticks = self._store.wait(ticks, max(0.0, min(wait_s, _POLL_S)))
+            ticks = self._store.pulse.wait(ticks, max(0.0, min(wait_s, _POLL_S)))
             if self._bare_wire.gone():
                 raise ClientGone
 

@@ -13,7 +13,8 @@ import http.client
 import json
 import re
 import ssl
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -83,17 +84,35 @@ class Client:
         return http.client.HTTPSConnection(host, address.port, timeout=30, context=context)
 
 
-def play(client: Client, script: Iterable[Operation]) -> list[Reply]:
-    """Send each operation in turn."""
+def play(client: Client, script: list[Operation]) -> list[Reply]:
+    """Send each operation in turn; reads that do not wait for one another go out together."""
     values: dict[str, str] = {}
-    replies = []
-    for number, operation in enumerate(script):
-        reply = client.call(operation, values)
-        replies.append(reply)
-        if isinstance(reply.body, dict) and isinstance(meta := reply.body.get("metadata"), dict):
-            found = {"v": "resourceVersion", "u": "uid", "t": "continue"}
-            values |= {f"{key}{number}": meta[name] for key, name in found.items() if meta.get(name)}
+    replies: list[Reply] = []
+    with ThreadPoolExecutor(8) as pool:
+        while len(replies) < len(script):
+            batch = _batch(script, len(replies))
+            for reply in pool.map(client.call, batch, [dict(values)] * len(batch)):
+                values |= _yielded(len(replies), reply)
+                replies.append(reply)
     return replies
+
+
+def _batch(script: list[Operation], start: int) -> list[Operation]:
+    batch = [script[start]]
+    for operation in script[start + 1 :]:
+        needed = [int(number) for number in re.findall(r"\$[vtu](\d+)", operation.path)]
+        if {operation.method, batch[0].method} != {"GET"} or any(number >= start for number in needed):
+            break
+        batch.append(operation)
+    return batch
+
+
+def _yielded(number: int, reply: Reply) -> dict[str, str]:
+    meta = reply.body.get("metadata") if isinstance(reply.body, dict) else None
+    if not isinstance(meta, dict):
+        return {}
+    found = {"v": "resourceVersion", "u": "uid", "t": "continue"}
+    return {f"{key}{number}": meta[name] for key, name in found.items() if meta.get(name)}
 
 
 def canonical(script: list[Operation], replies: list[Reply]) -> list[Any]:

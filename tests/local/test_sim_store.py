@@ -221,7 +221,7 @@ def test_custom_kind_is_served_with_its_definition_and_goes_with_it(store: SimSt
 
 def test_definition_that_cannot_be_served_is_refused(store: SimStore) -> None:
     crds = store.kind("apiextensions.k8s.io", "customresourcedefinitions")
-    with pytest.raises(Refused, match="must be spec[.]names[.]plural"):
+    with pytest.raises(Refused, match=r"must be spec[.]names[.]plural"):
         store.create(crds, CRD | {"metadata": {"name": "gadgets.example.io"}})
 
 
