@@ -1,4 +1,4 @@
-"""Every case of the shared folder, played against the real producer and processor: the log says what the case expects.
+"""Every case of the shared folder, and of `own`, played against the real producer and processor: the log is as it says.
 
 The guarantees G1 to G5 and G7 hold in each of them (cases/README.md 5). NOT_YET names cases that are known to fail, and
 why; one that begins to pass fails here, so that the list stays true.
@@ -7,6 +7,7 @@ why; one that begins to pass fails here, so that the list stays true.
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -15,7 +16,9 @@ from tests.cases.compare import compare
 from tests.cases.harness import Harness
 
 NOT_YET: dict[str, str] = {}
-FILES = loader.files(loader.folder())
+OWN = Path(__file__).parent / "own"
+SHARED = loader.files(loader.folder())
+FILES = [*SHARED, *loader.files(OWN)]
 
 
 def _plays():
@@ -27,7 +30,7 @@ def _plays():
 
 
 def test_the_cases_are_there():
-    assert FILES, f"no cases in {loader.folder()}: set {loader.FOLDER_VARIABLE} to the folder of the case files"
+    assert SHARED, f"no cases in {loader.folder()}: set {loader.FOLDER_VARIABLE} to the folder of the case files"
 
 
 def test_not_yet_names_cases_that_exist():
