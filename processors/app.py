@@ -36,8 +36,9 @@ CHECK_S = 5.0
 
 def die(reason: object) -> None:
     """End the process with the reason: Faust would restart the consumer, log, and go on without the partition."""
-    sys.stderr.write(f"kubecdc process: {reason}\n")
-    sys.stderr.flush()
+    stderr = sys.__stderr__ or sys.stderr  # Faust turns sys.stderr into log lines
+    stderr.write(f"kubecdc process: {reason}\n")
+    stderr.flush()
     os._exit(2 if isinstance(reason, KubecdcError) else 1)
 
 
