@@ -65,6 +65,7 @@ def base(settings: KafkaSettings) -> dict[str, Any]:
         "client.id": f"kubecdc-{settings.app}",
         "socket.connection.setup.timeout.ms": int(ANSWER_S * 1000),
         "logger": logging.getLogger("processors.kafka.client"),
+        "log_level": 2,
         "error_cb": lambda error: log.debug("kafka: %s", error),
         **dict(settings.properties),
     }
@@ -258,6 +259,14 @@ class Writer:
             else:
                 return
 
+    def _fatal(self, error: KafkaException) -> KafkaException:
+        """What made the producer unusable: produce says only that something did, a transaction call says what."""
+        try:
+            self._producer.begin_transaction()
+        except KafkaException as told:
+            return told
+        return error
+
     def _repeat(self, what: str, call: Callable[[float], None], seconds: float) -> None:
         deadline = time.monotonic() + seconds
         while True:
@@ -271,6 +280,8 @@ class Writer:
                 return
 
     def _wrapped(self, what: str, error: KafkaException) -> Restart | Fenced:
+        if error.args[0].code() == KafkaError._FATAL:
+            error = self._fatal(error)
         if error.args[0].code() in FENCED:
             return Fenced(
                 f"partition {self._partition}: another worker has taken it over, or the transaction timed out"
