@@ -196,6 +196,7 @@ def config_map(password: str) -> dict[str, Any]:
     }
 
 
+@pytest.mark.timeout(480)  # servers and three processes start one after another on few cores
 def test_the_command_lines_carry_a_cluster_to_the_changes_topic(compose_kafka: str, tmp_path: Path) -> None:
     kafka = {"KUBECDC_BOOTSTRAP": compose_kafka}
     with SimServer(seed=1) as cluster:

@@ -315,6 +315,7 @@ def check_probes(running: pipeline.Running, workload: dict[str, Any], port: str)
         running.wait(f"{probe} {get['path']}", lambda path=get["path"]: pipeline.status(port, path) == 200)
 
 
+@pytest.mark.timeout(480)  # servers and three processes start one after another on few cores
 def test_the_command_lines_carry_a_cluster_to_the_changes_topic(
     cluster: ApiServer, token: str, three_brokers: str, tmp_path: Path
 ) -> None:
