@@ -155,7 +155,7 @@ ROWS: tuple[Row, ...] = (
     Row(_INITIAL, frames.ServerError, watching.list_refused, (_WAITING, _LISTING)),
     Row(_INITIAL, Unreachable, watching.list_failed, (_WAITING,)),
     Row(_INITIAL, StreamEnded, watching.list_ended, (_WAITING,)),
-    Row(_INITIAL, DeadlinePassed, watching.list_late, (_LISTING,)),
+    Row(_INITIAL, DeadlinePassed, watching.list_late, (_INITIAL, _LISTING)),
     Row(_INITIAL, Moved, _moved_list, (_LISTING,)),
     Row(_OPENING, StreamOpened, watching.opened, (_LIVE,)),
     Row(_OPENING, frames.ServerError, watching.refused, (_WAITING, _LISTING)),

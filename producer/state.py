@@ -147,7 +147,7 @@ def ask_streamed_list(session: Session) -> Stepped:
     """Begin a streamed list (WatchList); only a first start does."""
     number = session.relists + 1
     relist = Relist(f"{session.id}.{number}", "first")
-    session = replace(session, phase=Phase.INITIAL, relist=relist, relists=number, started=False)
+    session = replace(session, phase=Phase.INITIAL, relist=relist, relists=number, started=False, frames=0)
     deadline = Alarm(DeadlinePassed(), session.rules.watchlist_deadline_s, exact=True)
     return session, [Cancel(Lane.MAIN), Request(Lane.MAIN, Verb.WATCHLIST), deadline]
 

@@ -14,7 +14,18 @@ from producer import frames
 from producer.answers import Answer, classify
 from producer.auditing import judge_audit
 from producer.listing import complete
-from producer.signals import Cancel, Count, DeadlinePassed, Lane, Mark, Publish, StreamEnded, StreamOpened, Unreachable
+from producer.signals import (
+    Alarm,
+    Cancel,
+    Count,
+    DeadlinePassed,
+    Lane,
+    Mark,
+    Publish,
+    StreamEnded,
+    StreamOpened,
+    Unreachable,
+)
 from producer.state import (
     Next,
     Phase,
@@ -35,6 +46,7 @@ INSTANT_S = 1.0  # an empty stream that ends within it is a 410 in disguise when
 INSTANT_MAX = 3
 TOO_LARGE_MAX = 2
 CUTS_MAX = 2
+STREAMING_ITEMS = 500  # fewer within the deadline may as well be the changes of a busy cluster
 
 # --- a watch ----------------------------------------------------------------------------------------------------
 
@@ -180,7 +192,11 @@ def list_failed(session: Session, answer: Unreachable) -> Stepped:
 
 
 def list_late(session: Session, _: DeadlinePassed) -> Stepped:
-    """Some servers and proxies accept a streamed list and never end it."""
+    """Some servers and proxies accept a streamed list and never end it; one that still brings many items goes on."""
+    items = len(session.published)
+    if session.started and items - session.frames >= STREAMING_ITEMS:
+        again = Alarm(DeadlinePassed(), session.rules.watchlist_deadline_s, exact=True)
+        return replace(session, frames=items), [again]
     return chain(abort(session, "the end mark did not come in time"), _paged)
 
 

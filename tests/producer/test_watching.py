@@ -145,6 +145,13 @@ def test_a_streamed_list_without_end_is_given_up_and_never_tried_again() -> None
     assert run.give(Unreachable("x"), RetryDue()).requests() == [(Verb.LIST, "")]
 
 
+def test_a_streamed_list_that_is_only_long_may_go_on() -> None:
+    run = Run(streamed=True).give(StreamOpened(), *(frame(ADDED, f"u{number}", "3") for number in range(600)))
+    run.give(DeadlinePassed())
+    assert run.of(Alarm) == [Alarm(DeadlinePassed(), 30.0, exact=True)]
+    assert run.give(DeadlinePassed()).requests() == [(Verb.LIST, "")]
+
+
 def test_a_streamed_list_that_breaks_off_is_no_list() -> None:
     run = Run(streamed=True).give(StreamOpened(), frame(ADDED, "a", "3"), StreamEnded(0.2, clean=False))
     assert run.marks() == [("RELIST_START", None), ("RELIST_ABORTED", None)]
