@@ -16,7 +16,9 @@ _HALF_A_FRAME = '{"type":"MODIFIED","object":{"metadata":{"name":'
 
 # name -> its options with their defaults. Every fault also takes `verb` ("list" or "watch").
 FAULTS: Mapping[str, Mapping[str, Any]] = {
-    "expired_410": {"mode": "stream"},  # or "status", or "close": the 410 that shows as nothing
+    # mode: "status" for new watches only, "close" is the 410 that shows as nothing; lists are hit only
+    # where `verb` says so, since it is a list that has to mend a 410.
+    "expired_410": {"mode": "stream"},
     "cut": {"after_bytes": 0},  # reset the connection after so many more bytes of the body
     "mute": {"seconds": None},  # the stream stays open and silent, for ever when None
     "duplicate": {},  # the frame is sent twice
@@ -95,11 +97,18 @@ class Faults:
             self._faults = [fault for fault in self._faults if not fault.over]
         self._on_change()
 
-    def take(self, names: tuple[str, ...], resource: str, verb: str) -> Fault | None:
-        """Return the first fault in force among `names` that hits, and count it as fired."""
+    def take(
+        self,
+        names: tuple[str, ...],
+        resource: str,
+        verb: str,
+        suits: Callable[[Fault], bool] = lambda _: True,
+    ) -> Fault | None:
+        """Return the first fault in force among `names` that hits and suits; count it as fired."""
         with self._lock:
             for fault in self._faults:
-                if fault.name in names and fault.remaining != 0 and fault.hits(resource, verb):
+                meant = fault.name in names and fault.remaining != 0 and fault.hits(resource, verb)
+                if meant and suits(fault):
                     if fault.remaining is not None:
                         fault.remaining -= 1
                     self._fired[fault.name] += 1

@@ -12,8 +12,10 @@ import binascii
 import json
 import re
 import time
+from bisect import bisect_left
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from operator import itemgetter
 from typing import Any
 
 from local import sim_status
@@ -127,9 +129,12 @@ def list_page(store: SimStore, scope: Scope, options: ReadOptions, wait_s: float
         text = "The resourceVersion for the provided list is too old."
         raise sim_status.expired(text, token) from None
     prefix = scope.prefix
-    found = [(key.removeprefix(prefix), obj) for key, obj in pairs if key.startswith(prefix)]
-    found = [(key, obj) for key, obj in found if key >= start.removeprefix("/")]
-    found = [(key, obj) for key, obj in found if options.selects(obj)]
+    # Keys are sorted, so that a namespace is one stretch of them: "0" is what follows the slash.
+    first = bisect_left(pairs, prefix + start.removeprefix("/"), key=itemgetter(0))
+    last = bisect_left(pairs, prefix[:-1] + "0", key=itemgetter(0)) if prefix else len(pairs)
+    found = pairs[first:last]
+    if options.terms:
+        found = [(key, obj) for key, obj in found if options.selects(obj)]
     limit = max(options.limit, 0)
     if options.version == "0" and scope.kind.cached and not options.token:
         # Served from the watch cache, which does not page.
@@ -139,7 +144,7 @@ def list_page(store: SimStore, scope: Scope, options: ReadOptions, wait_s: float
     if scope.kind.custom:
         meta["continue"] = ""
     if len(page) < len(found):
-        meta["continue"] = _token(revision, f"/{page[-1][0]}\0")
+        meta["continue"] = _token(revision, f"/{page[-1][0].removeprefix(prefix)}\0")
         if not options.terms:
             meta["remainingItemCount"] = len(found) - len(page)
     kind = scope.kind

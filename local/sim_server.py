@@ -257,19 +257,8 @@ class _Handler(BaseHTTPRequestHandler):
                 raise sim_status.server_error(fault.options["message"], "InternalError")
             namespace = target.scope.namespace
             raise sim_status.forbidden(kind, verb, namespace, "sim", request.path)
-        if fault := self._expired_as_status(target, verb):
-            del fault
-            text = "The resourceVersion for the provided list is too old."
-            raise sim_status.expired(text)
-
-    def _expired_as_status(self, target: Target, verb: str) -> Fault | None:
-        faults = self.server.sim.faults
-        if not any(
-            fault["name"] == "expired_410" and (verb == "list" or fault["mode"] == "status")
-            for fault in faults.active()
-        ):
-            return None
-        return faults.take(("expired_410",), target.scope.kind.qualified, verb)
+        if faults.take(("expired_410",), kind.qualified, verb, lambda fault: _as_status(fault, verb)):
+            raise sim_status.expired(f"The resourceVersion for the provided {verb} is too old.")
 
     def _stream(self, watch: Watch) -> None:
         sim = self.server.sim
@@ -333,6 +322,10 @@ class _Handler(BaseHTTPRequestHandler):
             linger = struct.pack("ii", 1, 0)
             self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
             self.connection.close()
+
+
+def _as_status(fault: Fault, verb: str) -> bool:
+    return fault.verb == "list" if verb == "list" else fault.options["mode"] == "status"
 
 
 def main(arguments: list[str] | None = None) -> int:

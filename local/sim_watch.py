@@ -154,13 +154,12 @@ class WatchStream:
         return self._mute is not None
 
     def _ended_by_fault(self) -> bool:
-        fault = self._take("expired_410", "instant_close")
-        if fault is None:
-            return False
-        if fault.options.get("mode") in ("stream", "status"):
+        kind, names = self._kind.qualified, ("expired_410", "instant_close")
+        fault = self._faults.take(names, kind, "watch", lambda found: found.options.get("mode") != "status")
+        if fault is not None and fault.options.get("mode") == "stream":
             text = f"too old resource version: {self._position} ({self._store.revision})"
             self._frame("ERROR", sim_status.expired(text).status)
-        return True
+        return fault is not None
 
     def _event(self, change: str, obj: Json) -> None:
         if not self._watch.options.selects(obj):

@@ -7,9 +7,10 @@ beyond their apiVersion (conversion strategy `None`).
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any
+
+import orjson
 
 from local.sim_kinds import Json, Kind
 
@@ -94,4 +95,4 @@ def stored(kind: Kind, obj: Json) -> Json:
 
 def encoded(body: Any) -> bytes:
     """Return JSON as the API writes it: compact UTF-8, a line of its own."""
-    return json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
+    return orjson.dumps(body) + b"\n"

@@ -100,6 +100,8 @@ def test_throttled_request_says_when_to_come_again(server: SimServer) -> None:
 def test_expired_as_status_and_as_answer_to_a_list(server: SimServer) -> None:
     server.faults.set("expired_410", count=1, verb="watch", mode="status")
     assert call(server, "GET", f"{PATH}?watch=1&timeoutSeconds=1").code == 410
+    server.faults.set("expired_410")
+    assert call(server, "GET", PATH).code == 200  # lists are what mends a 410
     server.faults.set("expired_410", count=1, verb="list")
     assert call(server, "GET", PATH).body["reason"] == "Expired"
 
