@@ -1,0 +1,92 @@
+"""Guarantees: a session's thread ends with what went wrong, never in silence, and alarms ring without any answer."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from kubecdc.codec import Codec
+from local.sim_server import SimServer
+from producer import session
+from producer.cluster import Cluster
+from producer.convert import Context
+from producer.driver import Driver, begin
+from producer.errors import SessionFailed, SinkFailed
+from producer.lanes import Target
+from producer.metrics import Metrics, StreamMetrics
+from producer.publisher import Publisher
+from producer.redact import Redactor
+from producer.selection import ResourceInfo
+from producer.settings import ClusterSettings, WatchSettings
+from producer.signals import Start, Stop, StreamOpened
+from tests.producer.memory_sink import MemorySink
+
+KIND = ResourceInfo("", "v1", "configmaps", "ConfigMap", namespaced=True, verbs=frozenset({"list", "watch"}))
+
+
+def driver(url: str, sink: MemorySink, metrics: Metrics, **watch: Any) -> Driver:
+    rules = WatchSettings(**{"backoff_min_s": 0.05, "backoff_max_s": 0.1, "progress_interval_s": 0.1, **watch})
+    redaction = Redactor(b"k" * 16).for_kind("", "ConfigMap")
+    context = Context("c", "", "v1", "configmaps", "ConfigMap", "", "s", redaction, 1000)
+    stream = StreamMetrics(metrics, "configmaps", "")
+    publisher = Publisher(context, sink, (Codec(), Codec()), stream, lambda: 7)
+    machine = session.new("s", rules, streamed=False)
+    cluster = Cluster(ClusterSettings("c", server=url))
+    return Driver(machine, Target(KIND, "", 500), cluster, publisher, stream, lambda name, items, left: None)
+
+
+def until(condition: Callable[[], object]) -> None:
+    deadline = time.monotonic() + 20
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def test_an_absent_server_is_asked_again_and_again() -> None:
+    metrics = Metrics()
+    running = driver("http://127.0.0.1:9", MemorySink(), metrics)
+    begin(running, Start(None, 1))
+    until(lambda: metrics.value("refusals_total", reason="unreachable") >= 3)
+    assert not running.covered()
+    running.order(Stop())
+    running.join(10)
+    assert not running.is_alive()
+    assert running.failed is None
+
+
+def test_an_impossible_input_ends_the_session_with_its_name() -> None:
+    running = driver("http://127.0.0.1:9", MemorySink(), Metrics())
+    running.order(StreamOpened())
+    running.start()
+    running.join(10)
+    assert isinstance(running.failed, SessionFailed)
+    assert "configmaps" in str(running.failed)
+
+
+@pytest.mark.parametrize("killed", [False, True])
+def test_a_closed_sink_is_a_failure_unless_we_were_killed(*, killed: bool) -> None:
+    sink = MemorySink()
+    with SimServer() as server:
+        running = driver(server.url, sink, Metrics())
+        if killed:
+            running.kill()
+        sink.close()
+        begin(running, Start(None, 1))
+        running.join(10)
+    assert not running.is_alive()
+    assert isinstance(running.failed, SinkFailed) is not killed
+
+
+def test_a_live_session_settles() -> None:
+    sink = MemorySink()
+    with SimServer() as server:
+        running = driver(server.url, sink, Metrics())
+        begin(running, Start(None, 1))
+        until(running.settled)
+        assert running.covered()
+        running.order(Stop())
+        running.join(10)
+    assert sink.position("c//configmaps/") is not None
