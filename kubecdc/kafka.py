@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 from confluent_kafka.admin import (  # type: ignore[attr-defined]  # re-exported without saying so
@@ -24,6 +25,17 @@ from kubecdc.start import Start, Where
 from kubecdc.topics import LiveTopic, TopicNames, TopicSpec, check
 
 ANSWER_S = 8.0
+T = TypeVar("T")
+_PASSING = frozenset(
+    {
+        KafkaError.NOT_LEADER_FOR_PARTITION,
+        KafkaError.LEADER_NOT_AVAILABLE,
+        KafkaError.REPLICA_NOT_AVAILABLE,
+        KafkaError.FENCED_LEADER_EPOCH,
+        KafkaError.UNKNOWN_LEADER_EPOCH,
+        KafkaError.OFFSET_NOT_AVAILABLE,
+    }
+)
 Properties = Sequence[tuple[str, str]]
 
 
@@ -97,6 +109,18 @@ def live_topics(bootstrap: str, prefix: str, properties: Properties = ()) -> dic
         )
         for name in wanted
     }
+
+
+def _patiently(call: Callable[[], T]) -> T:
+    """The answer to `call`, asked again while the broker says that it may soon answer: leaders move, topics are new."""
+    deadline = time.monotonic() + ANSWER_S
+    while True:
+        try:
+            return call()
+        except KafkaException as error:
+            if error.args[0].code() not in _PASSING or time.monotonic() > deadline:
+                raise
+        time.sleep(0.1)
 
 
 def brokers(bootstrap: str, properties: Properties = ()) -> int:
@@ -225,7 +249,7 @@ class TopicReader:
         """First offset at or after a time by partition, the end where nothing is as late. Raises Unreachable."""
         asked = [TopicPartition(self._topic, partition, time_ms) for partition in self._bounds]
         try:
-            found = self._consumer.offsets_for_times(asked, timeout=ANSWER_S)
+            found = _patiently(lambda: self._consumer.offsets_for_times(asked, timeout=ANSWER_S))
         except KafkaException as error:
             raise _unreachable(self._bootstrap, error) from error
         return {p.partition: p.offset if p.offset >= 0 else self._bounds[p.partition][1] for p in found}
@@ -242,7 +266,7 @@ class TopicReader:
         bounds = {}
         for partition in partitions:
             place = TopicPartition(self._topic, partition)
-            bounds[partition] = self._consumer.get_watermark_offsets(place, timeout=ANSWER_S)
+            bounds[partition] = _patiently(partial(self._consumer.get_watermark_offsets, place, timeout=ANSWER_S))
         return bounds
 
     def _positions(self, start: Start) -> dict[int, int]:
@@ -277,7 +301,7 @@ class TopicReader:
             return True
         if error.code() == KafkaError._AUTO_OFFSET_RESET:
             raise ChainBroken(f"{self._topic} partition {partition}: records were deleted before they were read")
-        if error.retriable():
+        if error.code() in _PASSING:
             return True
         raise Unreachable(f"topic {self._topic} cannot be read: {error.str()}")
 

@@ -1,0 +1,211 @@
+"""The public API on a real broker: every committed change once, breaks told, tombstones hidden, places kept."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+import time
+from datetime import UTC, datetime
+
+import pytest
+
+import kubecdc
+from kubecdc.chain import Kind
+from kubecdc.codec import Codec
+from kubecdc.errors import ChainBroken, Misconfigured, Unreachable
+from kubecdc.folding import Resolved, Resource
+from kubecdc.matching import Match
+from kubecdc.records import Cause, Op, Progress
+from local.broker import Broker
+from tests.kubecdc.logs import HOUR_MS, Log
+from tests.kubecdc.making import change, gap, progress
+
+LIFE = [change(), change(Op.UPDATED, rv="11", seq=2), change(Op.DELETED, rv="12", seq=3, object=None)]
+
+
+@pytest.fixture
+def log(kafka_broker: Broker) -> Log:
+    return Log(kafka_broker.bootstrap)
+
+
+def test_replay_gives_what_was_committed_and_ends(log: Log):
+    log.write(LIFE[0], progress(None, "10"))
+    log.write(change(uid="aborted"), commit=False)
+    log.write(*LIFE[1:], ("u1", None))
+    with kubecdc.replay(log.bootstrap, prefix=log.prefix) as reading:
+        found = list(reading)
+    assert [each for each in found if each.uid] == LIFE
+    assert sorted(each.op for each in found if not each.uid) == [Op.PROGRESS, Op.PROGRESS]
+    assert reading.breaks == []
+    assert reading.done
+
+
+def test_replay_ends_where_the_log_ended_when_it_was_opened(log: Log):
+    log.write(LIFE[0])
+    with kubecdc.replay(log.bootstrap, prefix=log.prefix) as reading:
+        log.write(*LIFE[1:])
+        assert list(reading) == LIFE[:1]
+
+
+def test_replay_of_an_empty_log_ends(log: Log):
+    with kubecdc.replay(log.bootstrap, prefix=log.prefix) as reading:
+        assert list(reading) == []
+
+
+def test_subscribe_goes_on_and_ends_when_closed(log: Log):
+    log.write(LIFE[0])
+    with kubecdc.subscribe(log.bootstrap, prefix=log.prefix) as reading:
+        changes = iter(reading)
+        assert next(changes) == LIFE[0]
+        writer = threading.Thread(target=log.write, args=LIFE[1:])
+        writer.start()
+        assert [next(changes), next(changes)] == LIFE[1:]
+        writer.join()
+        reading.close()
+        assert list(changes) == []
+
+
+def test_positions_let_a_reader_go_on_where_it_was(log: Log):
+    log.write(*LIFE[:2])
+    with kubecdc.subscribe(log.bootstrap, prefix=log.prefix) as reading:
+        assert next(iter(reading)) == LIFE[0]
+        kept = dict(reading.positions)
+    with kubecdc.replay(log.bootstrap, prefix=log.prefix, from_=kept) as reading:
+        assert list(reading) == [LIFE[1]]
+
+
+def test_from_the_end_gives_what_comes_after(log: Log):
+    log.write(LIFE[0])
+    with kubecdc.subscribe(log.bootstrap, prefix=log.prefix, from_="end") as reading:
+        log.write(LIFE[1])
+        assert next(iter(reading)) == LIFE[1]
+
+
+def test_from_a_time_gives_what_is_as_late(log: Log):
+    now_ms = int(time.time() * 1000)
+    log.write(LIFE[0], at_ms=now_ms - 2 * HOUR_MS)
+    log.write(LIFE[1], at_ms=now_ms - HOUR_MS // 2)
+    since = datetime.fromtimestamp((now_ms - HOUR_MS) / 1000, UTC)
+    for from_ in (since, "1h", since.isoformat()):
+        with kubecdc.replay(log.bootstrap, prefix=log.prefix, from_=from_) as reading:
+            assert list(reading) == [LIFE[1]]
+
+
+def test_a_hole_ends_the_reading_before_what_is_after_it(log: Log):
+    log.write(LIFE[0], LIFE[2])
+    found = []
+    with (
+        kubecdc.replay(log.bootstrap, prefix=log.prefix) as reading,
+        pytest.raises(ChainBroken, match="has seq 3 after 1"),
+    ):
+        found.extend(iter(reading))
+    assert found == LIFE[:1]
+
+
+def test_a_hole_can_be_reported_instead(log: Log, caplog: pytest.LogCaptureFixture):
+    log.write(LIFE[0], LIFE[2])
+    with kubecdc.replay(log.bootstrap, prefix=log.prefix, on_break="report") as reading:
+        assert list(reading) == [LIFE[0], LIFE[2]]
+    assert [found.kind for found in reading.breaks] == [Kind.SEQ]
+    assert "has seq 3 after 1" in caplog.text
+    heard = []
+    with kubecdc.replay(log.bootstrap, prefix=log.prefix, on_break=heard.append) as reading:
+        assert len(list(reading)) == 2
+    assert heard == reading.breaks
+
+
+def test_a_hole_that_compaction_may_have_made_is_none(log: Log):
+    now_ms = int(time.time() * 1000)
+    log.write(LIFE[0], LIFE[2], at_ms=now_ms - 8 * 24 * HOUR_MS)
+    log.write(change(uid="u2"))
+    with kubecdc.replay(log.bootstrap, prefix=log.prefix) as reading:
+        assert len(list(reading)) == 3
+        assert not reading.history.whole
+        assert abs(reading.history.from_ms - (now_ms - 7 * 24 * HOUR_MS)) < 600_000
+        assert "before it the last state of each object" in str(reading.history)
+
+
+def test_a_young_log_is_full_history_from_its_beginning(log: Log):
+    log.write(LIFE[0])
+    with kubecdc.replay(log.bootstrap, prefix=log.prefix) as reading:
+        assert str(reading.history) == "full history from the beginning of the log"
+
+
+def test_a_value_that_nobody_can_read_is_a_break(log: Log):
+    log.write(LIFE[0], b"nonsense", Codec().encode(Progress(3)), LIFE[1])
+    with kubecdc.replay(log.bootstrap, prefix=log.prefix, on_break="report") as reading:
+        assert list(reading) == LIFE[:2]
+    assert [found.kind for found in reading.breaks] == [Kind.VALUE, Kind.VALUE]
+    with kubecdc.replay(log.bootstrap, prefix=log.prefix) as reading, pytest.raises(ChainBroken, match="value broken"):
+        list(reading)
+
+
+def test_only_what_is_asked_for_is_given_and_all_is_checked(log: Log):
+    log.write(LIFE[0], change(uid="u2", namespace="other"), progress(None, "11"))
+    match = Match(namespace="other", progress=False)
+    with kubecdc.replay(log.bootstrap, prefix=log.prefix, match=match) as reading:
+        assert [each.uid for each in reading] == ["u2"]
+    log.write(LIFE[2])
+    with kubecdc.replay(log.bootstrap, prefix=log.prefix, match=match) as reading, pytest.raises(ChainBroken):
+        list(reading)
+
+
+def test_state_is_what_lives_how_far_and_with_which_gaps(log: Log):
+    alive = change(uid="u2", rv="13")
+    window = gap(Cause.RELIST_WINDOW, "12", "20")
+    log.write(*LIFE, ("u1", None), alive, progress(None, "12", count=0), window)
+    found = kubecdc.state(log.bootstrap, prefix=log.prefix)
+    assert found.objects == (alive,)
+    assert found.resolved == {Resource("c", "", "pods"): Resolved(1, "20")}
+    assert [each.partitions for each in found.gaps] == [(0, 1)]
+    assert kubecdc.gaps(log.bootstrap, prefix=log.prefix) == found.gaps
+    assert kubecdc.state(log.bootstrap, prefix=log.prefix, match=Match(name="none")).objects == ()
+
+
+def test_poll_returns_within_its_time(log: Log):
+    with kubecdc.subscribe(log.bootstrap, prefix=log.prefix) as reading:
+        begun = time.monotonic()
+        assert reading.poll(0.2) == []
+        assert time.monotonic() - begun < 5
+        log.write(LIFE[0])
+        found: list[kubecdc.Change] = []
+        deadline = time.monotonic() + 20
+        while not found and time.monotonic() < deadline:
+            found = reading.poll(0.2)
+        assert found == LIFE[:1]
+
+
+def test_what_is_missing_is_named(log: Log):
+    with pytest.raises(Misconfigured, match=r"none\.changes does not exist"):
+        kubecdc.replay(log.bootstrap, prefix="none")
+    with pytest.raises(Misconfigured, match="was the topic made anew"):
+        kubecdc.replay(log.bootstrap, prefix=log.prefix, from_={0: 10})
+    with pytest.raises(Misconfigured, match="must be beginning"):
+        kubecdc.subscribe(log.bootstrap, prefix=log.prefix, from_="somewhere")
+
+
+def test_a_broker_that_is_absent_is_told_in_seconds():
+    begun = time.monotonic()
+    with pytest.raises(Unreachable, match="check --bootstrap"):
+        kubecdc.state("127.0.0.1:9")
+    assert time.monotonic() - begun < 15
+
+
+def test_importing_the_library_imports_no_other_package_of_ours_and_little_else():
+    """A service with a `producer` or `schemas` of its own is safe (design.md, "The house")."""
+    code = (
+        "import sys, kubecdc; kubecdc.Change; heavy = {'confluent_kafka', 'fastavro', 'click', 'rich', 'faust'};"
+        "print(sorted(heavy & set(sys.modules)));"
+        "kubecdc.subscribe; print(sorted({'producer', 'processors', 'local', 'click'} & set(sys.modules)))"
+    )
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout.split() == ["[]", "[]"]
+
+
+def test_every_exported_name_exists():
+    assert sorted(kubecdc.__all__) == sorted(kubecdc._HOMES)
+    for name in kubecdc.__all__:
+        assert getattr(kubecdc, name) is not None
+    with pytest.raises(AttributeError):
+        kubecdc.nothing_of_this_name  # noqa: B018
