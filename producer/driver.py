@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from kubecdc.records import EventType
 from producer import frames, session
 from producer.cluster import Cluster
 from producer.errors import SessionFailed, SinkFailed
@@ -161,7 +162,8 @@ class Driver(threading.Thread):
             case Publish():
                 self._publisher.publish(out)
             case Mark():
-                log.info("%s %s at %s %s", self.name, out.type, out.rv, out.detail)
+                level = logging.DEBUG if out.type is EventType.PROGRESS else logging.INFO
+                log.log(level, "%s %s at %s %s", self.name, out.type, out.rv, out.detail)
                 self._publisher.mark(out)
             case Checkpoint():
                 self._publisher.checkpoint(out)
