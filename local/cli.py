@@ -18,12 +18,12 @@ from types import FrameType
 import click
 from rich.console import Console
 
+from kubecdc.kafka import create_topics
 from kubecdc.topics import table
 from local.broker import Broker
 from local.clusters import FoundCluster, RealCluster, SimulatedCluster
 from local.demo import Plan, run
 from local.errors import LocalError
-from local.kafka import create_topics
 from local.live import Screen
 
 CLUSTERS = (SimulatedCluster.name, RealCluster.name, FoundCluster.name)

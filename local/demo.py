@@ -14,6 +14,7 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from kubecdc.kafka import create_topics
 from kubecdc.topics import TopicNames, table
 from kubecdc.versions import not_newer
 from local import check_coverage, checkers, report
@@ -21,9 +22,9 @@ from local.broker import Broker
 from local.clusters import Cluster, FoundCluster, RealCluster, SimulatedCluster
 from local.errors import NotReady
 from local.history import Committed
-from local.kafka import Topic, create_topics
 from local.live import Screen
-from local.observing import Observer, entry
+from local.logs import entry, read_whole
+from local.observing import Observer
 from local.pipeline import Pipeline, Wiring
 from local.recount import recount
 from local.verdicts import Evidence
@@ -181,18 +182,23 @@ class _Stage:
         pipeline.kill("producer")
         self._delete_while_down()
         pipeline.start_producer()
-        # The next fault would hide what became of this one.
-        with suppress(NotReady):
-            self._wait(pipeline, lambda: bool(self._sessions() - sessions), _BACK_SECONDS, "no producer came back")
+        self._see_it_back(pipeline, sessions)
 
     def _lose_history(self, pipeline: Pipeline) -> None:
         if not self._is_ours():
             return
+        sessions = self._sessions()
         pipeline.stop("producer")
         self._delete_while_down()
         if self.cluster.forget():
             self._strike("410 with lost history")
         pipeline.start_producer()
+        self._see_it_back(pipeline, sessions)
+
+    def _see_it_back(self, pipeline: Pipeline, sessions: set[str]) -> None:
+        """Wait for records of a new session: the next act would hide what became of this one."""
+        with suppress(NotReady):
+            self._wait(pipeline, lambda: bool(self._sessions() - sessions), _BACK_SECONDS, "no producer came back")
 
     def _delete_while_down(self) -> None:
         gone = self._workload.delete_some(_DELETED_WHILE_DOWN)
@@ -244,10 +250,8 @@ def _judged(
     plan: Plan, screen: Screen, stage: _Stage, bootstrap: str, truth: Sequence[Committed] | None
 ) -> report.Report:
     names = TopicNames.under(PREFIX)
-    with Topic(bootstrap, names.changes) as topic:
-        log = sorted(entry(kept) for kept in topic.read_to_end())
-    with Topic(bootstrap, names.events) as topic:
-        counted = recount(topic.read_to_end())
+    log = sorted(entry(kept) for kept in read_whole(bootstrap, names.changes))
+    counted = recount(read_whole(bootstrap, names.events))
     mine = set(resources())
     committed = [each for each in truth or () if (each.group, each.resource) in mine]
     return report.Report(

@@ -9,23 +9,26 @@ import threading
 from collections import Counter
 from typing import Self
 
-from kubecdc.records import Change
+from kubecdc.codec import Codec
+from kubecdc.kafka import TopicReader
+from kubecdc.start import BEGINNING
+from local import logs
 from local.errors import LocalError
-from local.kafka import Kept, Topic
 from local.verdicts import OBJECT_OPS, Entry
+
+_POLL_SECONDS = 0.2
 
 
 class Observer:
     """Follows a changes topic between `start` and `stop`; the counts are safe to read at any time."""
 
     def __init__(self, bootstrap: str, topic: str) -> None:
-        self._topic = Topic(bootstrap, topic)
+        self._reader = TopicReader(bootstrap, topic, BEGINNING, follow=True)
         self._lock = threading.Lock()
         self._entries: list[Entry] = []
         self._failed: Exception | None = None
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._follow, name="observer", daemon=True)
-        self.partitions = self._topic.partitions
 
     def start(self) -> Self:
         """Begin to follow."""
@@ -46,22 +49,16 @@ class Observer:
 
     def _follow(self) -> None:
         try:
+            codec = Codec()
             while not self._stopping.is_set():
-                seen = [entry(kept) for kept in self._topic.poll()]
+                seen = [logs.entry(kept) for kept in logs.kept(codec, self._reader.poll(_POLL_SECONDS))]
                 with self._lock:
                     self._entries += seen
         except Exception as error:  # noqa: BLE001 - it is raised to whoever asks next
             with self._lock:
                 self._failed = error
         finally:
-            self._topic.close()
-
-
-def entry(kept: Kept) -> Entry:
-    """Read a record of the changes topic as what checkers judge; `LocalError` when it is no Change."""
-    if not isinstance(kept.record, Change):
-        raise LocalError(f"changes partition {kept.partition} offset {kept.offset} holds no change: {kept.record}")
-    return Entry(kept.partition, kept.offset, kept.record)
+            self._reader.close()
 
 
 def counts(entries: list[Entry]) -> Counter[str]:

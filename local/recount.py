@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from kubecdc.errors import Undecodable
 from kubecdc.records import Change, RawEvent
-from local.kafka import Kept
+from local.logs import Kept
 from processors.partition import Partition
 
 

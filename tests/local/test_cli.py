@@ -17,8 +17,8 @@ import psutil
 import pytest
 from click.testing import CliRunner
 
+from kubecdc.kafka import live_topics
 from local import cli
-from local.kafka import Topic
 from local.ports import free_port
 
 
@@ -46,8 +46,7 @@ def test_up_prints_its_address_makes_topics_and_ends_when_told(tmp_path: Path) -
         with started("up", *arguments, temporary=tmp_path) as process:
             assert process.stdout is not None
             bootstrap = process.stdout.readline().strip()
-            with Topic(bootstrap, "mine.changes") as topic:
-                assert topic.partitions == 2
+            assert live_topics(bootstrap, "mine")["mine.changes"].partitions == 2
             process.send_signal(signal.SIGTERM)
             assert process.wait(60) == 0
     with pytest.raises(OSError, match="refused"):

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import time
 import uuid
 
 import confluent_kafka
 import pytest
 
 from kubecdc.codec import Codec
+from kubecdc.kafka import create_topics
 from kubecdc.records import Op, Progress
 from kubecdc.topics import table
 from local.broker import Broker
+from local.children import poll
 from local.errors import LocalError
-from local.kafka import create_topics
 from local.observing import Observer, counts, objects_only
 from local.verdicts import Entry
 from tests.local.logs import change, progress
@@ -33,16 +33,12 @@ def test_it_follows_and_then_says_what_is_no_change(kafka_broker: Broker) -> Non
     try:
         for number in (1, 2):
             write(change(Op.CREATED, f"uid{number}", number, seq=1))
-            deadline = time.monotonic() + 30
-            while len(observer.entries()) < number and time.monotonic() < deadline:
-                time.sleep(0.02)
+            assert poll(lambda seen=number: len(observer.entries()) >= seen, 30, every_seconds=0.02)
             assert [each.change.uid for each in observer.entries()] == ["uid1", "uid2"][:number]
         write(Progress(1))
-        deadline = time.monotonic() + 30
+        assert poll(lambda: not observer._thread.is_alive(), 30, every_seconds=0.02)
         with pytest.raises(LocalError, match="holds no change"):
-            while time.monotonic() < deadline:
-                observer.entries()
-                time.sleep(0.02)
+            observer.entries()
     finally:
         observer.stop()
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from kubecdc.errors import Undecodable
 from kubecdc.records import EventType, Op, RawEvent, Relist
-from local.kafka import Kept
+from local.logs import Kept
 from local.recount import recount
 
 EVENT = RawEvent(

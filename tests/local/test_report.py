@@ -59,7 +59,14 @@ def test_people_read_the_numbers_the_faults_the_gaps_and_every_finding() -> None
     failing = replace(REPORT, verdicts={**HOLDS, "G2": Verdict("G2", Status.FAILS, 1, ("a delete is [missing]",))})
     failing.render(Console(file=out, width=120))
     text = out.getvalue()
-    for words in ("seed 7", "kill -9 of the worker", "RELIST_WINDOW", "still open", "fails", "G2: a delete is [missing]"):
+    for words in (
+        "seed 7",
+        "kill -9 of the worker",
+        "RELIST_WINDOW",
+        "still open",
+        "fails",
+        "G2: a delete is [missing]",
+    ):
         assert words in text
     assert "\x1b" not in text
 
