@@ -17,10 +17,12 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
+import confluent_kafka
+
+from kubecdc.codec import Codec
 from local import children
-from local.kafka import Topic
 
 ROOT = Path(__file__).resolve().parents[2]
 DEPLOY = ROOT / "deploy"
@@ -130,12 +132,59 @@ def status(port: str, path: str) -> int:
         return 0
 
 
+class Topic:
+    """Records of a topic from its beginning, committed ones only, read by Kafka's client and nothing of ours."""
+
+    def __init__(self, bootstrap: str, name: str) -> None:
+        self._codec = Codec()
+        self._consumer = confluent_kafka.Consumer(
+            {
+                "bootstrap.servers": bootstrap,
+                "group.id": "deploy-test",  # nothing is committed under it
+                "enable.auto.commit": False,
+                "isolation.level": "read_committed",
+                "enable.partition.eof": True,
+                "log_level": 2,
+            }
+        )
+        partitions = self._consumer.list_topics(name, timeout=20).topics[name].partitions
+        self._unfinished = set(partitions)
+        beginning = confluent_kafka.OFFSET_BEGINNING
+        self._consumer.assign([confluent_kafka.TopicPartition(name, number, beginning) for number in partitions])
+
+    def poll(self) -> list[Any]:
+        """What has arrived, decoded; tombstones left out."""
+        records = []
+        for message in self._consumer.consume(1000, 0.2):
+            error = message.error()
+            if error is None and message.value() is not None:
+                records.append(self._codec.decode(message.value()))
+            elif error is not None and error.code() == confluent_kafka.KafkaError._PARTITION_EOF:
+                self._unfinished.discard(message.partition())
+            else:
+                assert error is None or error.retriable(), error
+        return records
+
+    def read_to_end(self) -> list[Any]:
+        records, deadline = [], time.monotonic() + ARRIVAL_SECONDS
+        while self._unfinished:
+            assert time.monotonic() < deadline, f"the ends of {self._unfinished} were not reached"
+            records += self.poll()
+        return records
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._consumer.close()
+
+
 def arrived(topic: Topic, running: Running, what: str, wanted: Callable[[Any], bool]) -> Any:
     """Read on until a record is `wanted`, while `running` runs."""
     deadline = time.monotonic() + ARRIVAL_SECONDS
     while time.monotonic() < deadline:
         running.check()
-        for kept in topic.poll():
-            if wanted(kept.record):
-                return kept.record
+        for record in topic.poll():
+            if wanted(record):
+                return record
     raise AssertionError(f"no {what} within {ARRIVAL_SECONDS} s:\n{running.tail()}")

@@ -22,10 +22,9 @@ from confluent_kafka.admin import AdminClient
 
 from kubecdc.records import Change, Op, RawEvent
 from local import children, jars, ports
-from local.kafka import Topic
 from local.sim_server import SimServer
 from tests.deploy import pipeline
-from tests.deploy.pipeline import ROOT, Part
+from tests.deploy.pipeline import ROOT, Part, Topic
 
 COMPOSE = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
 SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
