@@ -56,7 +56,7 @@ def _list_once(bootstrap: str, prefix: str, folder: Path) -> float:
     subprocess.run([*kubecdc, *topics], check=True, capture_output=True)
     produce = ["produce", "--bootstrap", bootstrap, "--prefix", prefix, "--cluster", "bench"]
     produce += ["--kubeconfig", str(folder / "kubeconfig"), "--resources", "configmaps"]
-    return _peak_mb([*kubecdc, *produce], folder / f"{prefix}.log", "listed", 120)
+    return _peak_mb([*kubecdc, *produce], folder / f"{prefix}.log", "RELIST_END", 120)
 
 
 def main(objects: int = OBJECTS) -> None:
