@@ -61,8 +61,14 @@ def up(data: Path, port: int, prefix: str, partitions: int, *, topics: bool) -> 
 @click.option("--seconds", type=click.FloatRange(1, 3600), default=20.0, show_default=True, help="Of workload.")
 @click.option("--seed", type=click.IntRange(0, 2**31), help="Of the workload; by default another one each time.")
 @click.option("--runtime", type=click.Choice(("faust", "plain")), default="faust", show_default=True)
+@click.option(
+    "--data",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Keep Kafka's data in this new folder, for `kubecdc up --data` and `kubecdc replay` afterwards.",
+)
 @click.option("-o", "--output", type=click.Choice(("table", "json")), default="table", show_default=True)
-def demo(cluster: str, seconds: float, seed: int | None, runtime: str, output: str) -> None:
+@click.option("--data", type=click.Path(file_okay=False, path_type=Path), help="New folder; keeps Kafka's data in it.")
+def demo(cluster: str, seconds: float, seed: int | None, runtime: str, output: str, data: Path | None) -> None:
     """Show it all on this machine: a workload, faults, and whether the log is right.
 
     With -o json the last line of standard output is one object. Exit status 0 only if every guarantee holds.
@@ -71,12 +77,13 @@ def demo(cluster: str, seconds: float, seed: int | None, runtime: str, output: s
     console = Console(stderr=output == "json", highlight=False, soft_wrap=True)
     with _errors(), _signals(_interrupt), Screen(console) as screen:
         screen.say(f"demo on {cluster}, {runtime} runtime, seed {chosen}")
-        result = run(Plan(cluster, runtime, seconds, chosen), screen)
+        result = run(Plan(cluster, runtime, seconds, chosen, data), screen)
+    result.render(console)
+    if data is not None:
+        click.echo(f"look into the log: kubecdc up --data {data} --port 9092, and beside it:", err=True)
+        click.echo("  kubecdc replay --bootstrap 127.0.0.1:9092 --from beginning -o ndjson", err=True)
     if output == "json":
-        result.render(console)
         click.echo(result.to_json())
-    else:
-        result.render(console)
     sys.exit(0 if result.ok else 1)
 
 

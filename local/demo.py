@@ -20,7 +20,7 @@ from kubecdc.versions import not_newer
 from local import check_coverage, checkers, report
 from local.broker import Broker
 from local.clusters import Cluster, FoundCluster, RealCluster, SimulatedCluster
-from local.errors import NotReady
+from local.errors import FolderUnusable, NotReady
 from local.history import Committed
 from local.live import Screen
 from local.logs import entry, read_whole
@@ -41,12 +41,16 @@ _DELETED_WHILE_DOWN = 6
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What to run: `cluster` is sim, envtest or kubeconfig, `runtime` plain or faust, `seconds` of workload."""
+    """What to run: `cluster` is sim, envtest or kubeconfig, `runtime` plain or faust, `seconds` of workload.
+
+    `data` keeps Kafka's data, to be looked into afterwards; without it nothing is left.
+    """
 
     cluster: str
     runtime: str
     seconds: float
     seed: int
+    data: Path | None = None
 
     @property
     def namespace(self) -> str:
@@ -59,6 +63,10 @@ def run(plan: Plan, screen: Screen) -> report.Report:
     with ExitStack() as cleaning:
         folder = Path(cleaning.enter_context(tempfile.TemporaryDirectory(prefix="kubecdc-demo-")))
         screen.say(f"starting Kafka and the cluster ({plan.cluster}); data in {folder}")
+        if plan.data is not None and plan.data.exists() and any(plan.data.iterdir()):
+            raise FolderUnusable(
+                f"--data {plan.data} is not empty: name a new folder, since the demo judges a whole log"
+            )
         broker, cluster = _servers(plan, folder, screen, cleaning)
         create_topics(broker.bootstrap, table(PREFIX, PARTITIONS, replication=1))
         stage = _Stage(plan, screen, cleaning, broker.bootstrap, cluster)
@@ -71,7 +79,7 @@ def run(plan: Plan, screen: Screen) -> report.Report:
 
 def _servers(plan: Plan, folder: Path, screen: Screen, cleaning: ExitStack) -> tuple[Broker, Cluster]:
     cluster = _cluster(plan, folder)
-    broker = Broker(folder / "kafka", progress=screen.say)
+    broker = Broker(plan.data or folder / "kafka", progress=screen.say)
     cleaning.callback(broker.stop)
     cleaning.callback(cluster.stop)
     broker.launch()  # starts while the cluster does

@@ -8,8 +8,11 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+
+from local.broker import Broker
 
 KEYS = {
     *("ok", "cluster", "runtime", "seed", "events", "changes", "duplicates", "stale", "inferred_deletes"),
@@ -44,8 +47,24 @@ def test_the_demo_holds_on_a_real_api_server(runtime: str, envtest_folder: objec
     _holds(_demo("--cluster", "envtest", "--seconds", "20", "--seed", "7", "--runtime", runtime))
 
 
-@pytest.mark.timeout(240)
-def test_the_demo_holds_on_the_simulated_server():
-    report = _demo("--cluster", "sim", "--seconds", "15", "--seed", "11")
+@pytest.mark.timeout(300)
+def test_the_demo_holds_on_the_simulated_server_and_its_log_can_be_replayed(tmp_path: Path):
+    data = tmp_path / "kafka"
+    report = _demo("--cluster", "sim", "--seconds", "15", "--seed", "11", "--data", str(data))
     _holds(report)
     assert (report["cluster"], report["runtime"], report["seed"]) == ("sim", "faust", 11)
+    with Broker(data) as broker:
+        replay = ["replay", "--bootstrap", broker.bootstrap, "--from", "beginning", "-o", "ndjson"]
+        done = subprocess.run(
+            [sys.executable, "-m", "kubecdc", *replay], capture_output=True, text=True, timeout=120, check=True
+        )
+    records = [json.loads(line) for line in done.stdout.splitlines()]
+    lives: dict[str, list[dict[str, object]]] = {}
+    for record in records:
+        if record["op"] in ("CREATED", "SNAPSHOT", "UPDATED", "DELETED"):
+            lives.setdefault(record["uid"], []).append(record)
+    whole = [life for life in lives.values() if (life[0]["op"], life[-1]["op"]) == ("CREATED", "DELETED")]
+    assert whole
+    assert all([r["seq"] for r in life] == list(range(1, len(life) + 1)) for life in whole)
+    bounds = {(r["gap"]["cause"], r["after_rv"], r["upto_rv"]) for r in records if r["op"] == "GAP"}
+    assert {(g["cause"], g["after_rv"], g["upto_rv"]) for g in report["gaps"]} <= bounds
