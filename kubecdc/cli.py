@@ -85,7 +85,9 @@ def root() -> None:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command line and return the exit status; what went wrong is on standard error, never as a traceback."""
     try:
-        root.main(args=None if argv is None else list(argv), prog_name="kubecdc", standalone_mode=False)
+        # Not root.main(): it prints on Ctrl-C, and makes a failure of a reader that has gone.
+        with root.make_context("kubecdc", list(sys.argv[1:] if argv is None else argv)) as context:
+            root.invoke(context)
         sys.stdout.flush()
     except click.ClickException as error:
         error.show()

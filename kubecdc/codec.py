@@ -23,7 +23,7 @@ import fastavro
 from fastavro import schema as avro_schema
 
 from kubecdc import records
-from kubecdc.errors import Undecodable
+from kubecdc.errors import KubecdcError, Undecodable
 
 SCHEMA_FILES = {
     records.RawEvent: "raw_event",
@@ -146,6 +146,14 @@ def _format(cls: type[Any], name: str) -> _Format:
     return _Format(cls, text, schema, header, _writer(cls), _reader(cls))
 
 
+def _reordered(form: _Format, row: Any) -> Any:
+    """Bring a row that was read through another schema, and so has that one's field order, into ours."""
+    again = io.BytesIO()
+    fastavro.schemaless_writer(again, form.schema, row)
+    again.seek(0)
+    return fastavro.schemaless_reader(again, form.schema, None)
+
+
 FORMATS: dict[type[Any], _Format] = {cls: _format(cls, name) for cls, name in SCHEMA_FILES.items()}
 _BY_HEADER = {known.header: known for known in FORMATS.values()}
 
@@ -171,16 +179,19 @@ class Codec:
         return out.getvalue()
 
     def decode(self, data: bytes) -> Any:
-        """Return the record. Raises Undecodable with the reason, whatever the bytes are."""
+        """Return the record. Raises Undecodable with the reason, whatever the bytes are.
+
+        Unreachable is raised where a Schema Registry that is needed does not answer: the record may be sound.
+        """
         try:
             form, writer, body = self._frame(data)
             stream = io.BytesIO(body)
-            reader = None if writer is form.schema else form.schema
-            row = fastavro.schemaless_reader(stream, writer, reader)
+            same = writer is form.schema
+            row = fastavro.schemaless_reader(stream, writer, None if same else form.schema)
             if stream.tell() != len(body):
                 raise Undecodable(f"{len(body) - stream.tell()} bytes after the end of the record")
-            return form.build(typing.cast("dict[str, Any]", row))
-        except Undecodable:
+            return form.build(typing.cast("dict[str, Any]", row if same else _reordered(form, row)))
+        except KubecdcError:
             raise
         except Exception as error:
             raise Undecodable(f"not a record of ours: {type(error).__name__}: {error}"[:300]) from error

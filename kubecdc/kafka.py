@@ -9,14 +9,14 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, TypeVar
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, Message, TopicPartition
 from confluent_kafka.admin import (  # type: ignore[attr-defined]  # re-exported without saying so
     AdminClient,
     ConfigResource,
     NewTopic,
+    OffsetSpec,
     ResourceType,
 )
 
@@ -196,11 +196,12 @@ class TopicReader:
         self._topic = topic
         self._follow = follow
         self._consumer = Consumer({**connection(bootstrap, properties), **_READER})
+        self._admin = AdminClient(connection(bootstrap, properties))
         self._silent_since = time.monotonic()
         try:
             self._bounds = self._watermarks()
             self.positions = self._positions(start)
-        except KafkaException as error:
+        except (KafkaException, TimeoutError) as error:
             self._consumer.close()
             raise _unreachable(bootstrap, error) from error
         except Misconfigured:
@@ -232,7 +233,10 @@ class TopicReader:
         if messages:
             self._silent_since = time.monotonic()
         elif not self._follow and time.monotonic() - self._silent_since > 4 * ANSWER_S:
-            raise Unreachable(f"Kafka at {self._bootstrap} stopped to deliver while {self._topic} was being read")
+            raise Unreachable(
+                f"Kafka at {self._bootstrap} stopped to deliver while {self._topic} was being read:"
+                " check that it runs, and that no worker hangs in a transaction"
+            )
         records = []
         for message in messages:
             partition = message.partition() or 0
@@ -263,11 +267,24 @@ class TopicReader:
         partitions = sorted(known[self._topic].partitions) if self._topic in known else []
         if not partitions:
             raise Misconfigured(f"topic {self._topic} does not exist: check --prefix, or run `kubecdc topics init`")
-        bounds = {}
-        for partition in partitions:
-            place = TopicPartition(self._topic, partition)
-            bounds[partition] = _patiently(partial(self._consumer.get_watermark_offsets, place, timeout=ANSWER_S))
-        return bounds
+        low = self._edges(partitions, OffsetSpec.earliest())  # type: ignore[no-untyped-call]  # upstream has no types
+        high = self._edges(partitions, OffsetSpec.latest())  # type: ignore[no-untyped-call]  # as above
+        return {partition: (low[partition], high[partition]) for partition in partitions}
+
+    def _edges(self, partitions: Sequence[int], edge: OffsetSpec) -> dict[int, int]:
+        """First or next offset by partition, uncommitted records counted.
+
+        What a commit that has just returned wrote may be among them for a moment, and must not be missed.
+        """
+        asked = {TopicPartition(self._topic, partition): edge for partition in partitions}
+
+        def answers() -> dict[int, int]:
+            futures = self._admin.list_offsets(
+                asked, isolation_level=IsolationLevel.READ_UNCOMMITTED, request_timeout=ANSWER_S
+            )
+            return {place.partition: int(future.result(2 * ANSWER_S).offset) for place, future in futures.items()}
+
+        return _patiently(answers)
 
     def _positions(self, start: Start) -> dict[int, int]:
         positions = {}
@@ -296,7 +313,7 @@ class TopicReader:
                 self._finish(partition)
             return behind
         if error.code() == KafkaError._PARTITION_EOF:
-            if not self._follow:
+            if not self._follow and (message.offset() or 0) >= self._bounds[partition][1]:
                 self._finish(partition)
             return True
         if error.code() == KafkaError._AUTO_OFFSET_RESET:

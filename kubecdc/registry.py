@@ -2,28 +2,60 @@
 
 from __future__ import annotations
 
-from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
+import importlib
+import warnings
+from typing import Any
+from urllib.parse import urlsplit, urlunsplit
 
-from kubecdc.errors import Undecodable, Unreachable
+from kubecdc.errors import Misconfigured, Undecodable, Unreachable
 
 
 class Registry:
-    """Registers and fetches schemas at `url` (http or https, credentials may be part of it)."""
+    """Registers and fetches schemas at `url` (http or https, credentials may be part of it and are in no message)."""
 
     def __init__(self, url: str) -> None:
-        self._url = url
-        self._client = SchemaRegistryClient({"url": url})
+        parts = urlsplit(url)
+        self._shown = urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
+        self._library = _library()
+        self._client = self._library.SchemaRegistryClient({"url": url})
 
     def id_of(self, subject: str, schema: str) -> int:
-        """Register the schema under the subject, or find it. Raises Unreachable."""
+        """Register the schema under the subject, or find it. Raises Unreachable, and Misconfigured on a refusal."""
         try:
-            return int(self._client.register_schema(subject, Schema(schema, "AVRO")))
+            return int(self._client.register_schema(subject, self._library.Schema(schema, "AVRO")))
+        except self._library.SchemaRegistryError as error:
+            if 400 <= error.http_status_code < 500:
+                raise Misconfigured(
+                    f"Schema Registry {self._shown} refuses {subject}: {error.error_message}"
+                ) from error
+            raise self._unreachable(error) from error
         except Exception as error:
-            raise Unreachable(f"Schema Registry {self._url}: {error}") from error
+            raise self._unreachable(error) from error
 
     def schema_of(self, schema_id: int) -> str:
-        """Return the schema's text. Raises Undecodable when the registry cannot give it."""
+        """Return the schema's text. Raises Undecodable when the registry does not know it, else Unreachable.
+
+        A registry that is away says nothing about a record: to take that for a bad record would lose good ones.
+        """
         try:
             return str(self._client.get_schema(schema_id).schema_str)
+        except self._library.SchemaRegistryError as error:
+            if error.http_status_code == 404:
+                raise Undecodable(f"Schema Registry {self._shown} knows no schema id {schema_id}") from error
+            raise self._unreachable(error) from error
         except Exception as error:
-            raise Undecodable(f"Schema Registry {self._url}, id {schema_id}: {error}") from error
+            raise self._unreachable(error) from error
+
+    def _unreachable(self, error: Exception) -> Unreachable:
+        return Unreachable(f"Schema Registry {self._shown} does not answer ({type(error).__name__}): check the address")
+
+
+def _library() -> Any:
+    """Load the client when it is needed: it is slow, and a library below it insists on a warning that is none of ours.
+
+    That one (authlib) puts its filter in front of all others when it is imported, so it comes first.
+    """
+    with warnings.catch_warnings():
+        importlib.import_module("authlib.deprecate")
+        warnings.simplefilter("ignore")
+        return importlib.import_module("confluent_kafka.schema_registry")
