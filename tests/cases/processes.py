@@ -132,11 +132,20 @@ class Processes:
         """Kill, put the stored positions back to `position` if one is given, and start."""
         self._running.pop(by).kill()
         if position is not None:
-            codec = Codec()
-            for key, value in self._log.latest("positions").items():
-                stored: Position = codec.decode(value)
-                self._log.take_unanswered("positions", 0, key, codec.encode(replace(stored, rv=position)))
+            self._put_back(position)
         self.start(by)
+
+    def _put_back(self, rv: str) -> None:
+        """Make `rv` the stored position again; as it was stored then, epoch and all, if it ever was."""
+        codec = Codec()
+        earlier: dict[tuple[bytes, str], bytes] = {}
+        for entry in self._log.read("positions", 0, 0):
+            if entry.value is not None:
+                earlier[entry.key, codec.decode(entry.value).rv] = entry.value
+        for key, value in self._log.latest("positions").items():
+            stored: Position = codec.decode(value)
+            again = earlier.get((key, rv)) or codec.encode(replace(stored, rv=rv))
+            self._log.take_unanswered("positions", 0, key, again)
 
     def audit(self, by: str) -> None:
         """An audit list falls due now."""
