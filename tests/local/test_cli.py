@@ -94,6 +94,40 @@ def test_demo_reports_on_its_last_line_and_leaves_nothing_behind(tmp_path: Path)
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_kept_log_can_be_served_and_replayed_later(tmp_path: Path) -> None:
+    data = str(tmp_path / "kept")
+    (temporary := tmp_path / "temporary").mkdir()
+    with started("demo", "--seconds", "5", "--runtime", "plain", "--data", data, temporary=temporary) as process:
+        out, err = process.communicate(timeout=200)
+    assert process.returncode == 0, out[-3000:] + err[-3000:]
+    assert f"kubecdc up --data {data}" in err
+    with started("up", "--data", data, temporary=temporary) as process:
+        assert process.stdout is not None
+        bootstrap = process.stdout.readline().strip()
+        replay = ["replay", "--bootstrap", bootstrap, "--from", "beginning", "-o", "ndjson"]
+        command = [sys.executable, "-m", "kubecdc", *replay]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(60) == 0
+    records = [json.loads(line) for line in done.stdout.splitlines()]
+    lives: dict[str, list[dict[str, object]]] = {}
+    for record in records:
+        if record["uid"] and record["seq"]:
+            lives.setdefault(record["uid"], []).append(record)
+    whole = [life for life in lives.values() if (life[0]["op"], life[-1]["op"]) == ("CREATED", "DELETED")]
+    assert whole
+    assert all([record["seq"] for record in life] == list(range(1, len(life) + 1)) for life in lives.values())
+    gaps = [record for record in records if record["op"] == "GAP"]
+    assert [gap for gap in gaps if gap["after_rv"] and gap["upto_rv"]]
+
+
+def test_a_folder_with_something_in_it_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "something").touch()
+    done = CliRunner().invoke(cli.demo, ["--data", str(tmp_path)])
+    assert done.exit_code == 2
+    assert "is not empty" in done.stderr
+
+
 def test_ctrl_c_stops_everything_and_leaves_nothing_behind(tmp_path: Path) -> None:
     with started("demo", "--seconds", "60", "--runtime", "plain", temporary=tmp_path) as process:
         assert process.stdout is not None
