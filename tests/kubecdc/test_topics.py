@@ -1,0 +1,86 @@
+"""The topic table, and the sentences about live topics: each fault is found, and each sentence says how to mend it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from kubecdc.topics import HISTORY_MS, SETTINGS, LiveTopic, TopicNames, check, table
+
+NAMES = TopicNames.under("k")
+
+
+def live(partitions: int = 3, replication: int = 1) -> dict[str, LiveTopic]:
+    return {
+        spec.name: LiveTopic(spec.name, spec.partitions, spec.replication, spec.config())
+        for spec in table("k", partitions, replication)
+    }
+
+
+def with_setting(name: str, setting: str, value: str, replication: int = 1) -> dict[str, LiveTopic]:
+    found = live(replication=replication)
+    found[name] = replace(found[name], config={**found[name].config, setting: value})
+    return found
+
+
+@pytest.mark.parametrize("replication", [1, 2, 3, 5])
+def test_what_the_table_says_passes_the_check(replication: int):
+    assert check("k", live(replication=replication)) == []
+
+
+def test_the_four_topics():
+    specs = {spec.name: spec for spec in table("k", 6, 3, history_ms=7_200_000)}
+    assert list(specs) == ["k.events", "k.changes", "k.state", "k.positions"]
+    assert [spec.min_compaction_lag_ms for spec in specs.values()] == [7_200_000, 7_200_000, 0, 0]
+    assert {spec.min_insync for spec in specs.values()} == {2}
+    assert {spec.min_insync for spec in table("k", 6, 2)} == {1}
+    assert all(set(spec.config()) == set(SETTINGS) for spec in specs.values())
+
+
+def test_a_topic_that_is_missing():
+    found = live()
+    del found[NAMES.state]
+    assert check("k", found) == ["topic k.state does not exist: run `kubecdc topics init --prefix k`"]
+    assert len(check("k", {})) == 4
+
+
+@pytest.mark.parametrize(
+    ("topic", "setting", "value", "told", "mend"),
+    [
+        (NAMES.events, "cleanup.policy", "delete", "deletes the last state", "cleanup.policy=compact"),
+        (NAMES.state, "cleanup.policy", "compact,delete", "deletes the last state", "cleanup.policy=compact"),
+        (NAMES.changes, "min.compaction.lag.ms", "0", "versions may", f"min.compaction.lag.ms={HISTORY_MS}"),
+        (NAMES.positions, "max.message.bytes", "1048588", "at most 1048588 bytes", "max.message.bytes=4194304"),
+        (NAMES.events, "min.insync.replicas", "2", "no write can succeed", "min.insync.replicas=1"),
+    ],
+)
+def test_a_wrong_setting(topic: str, setting: str, value: str, told: str, mend: str):
+    (problem,) = check("k", with_setting(topic, setting, value))
+    assert told in problem
+    assert f"kafka-configs --alter --topic {topic} --add-config {mend}" in problem
+
+
+def test_acknowledged_records_must_survive_one_broker():
+    (problem,) = check("k", with_setting(NAMES.changes, "min.insync.replicas", "1", replication=3))
+    assert "one broker's loss" in problem
+
+
+@pytest.mark.parametrize("topic", [NAMES.state, NAMES.positions])
+def test_state_may_be_compacted_at_once(topic: str):
+    assert check("k", with_setting(topic, "min.compaction.lag.ms", "0")) == []
+
+
+def test_partition_counts_must_be_equal_but_for_positions():
+    found = live()
+    found[NAMES.positions] = replace(found[NAMES.positions], partitions=1)
+    assert check("k", found) == []
+    found[NAMES.changes] = replace(found[NAMES.changes], partitions=4)
+    (problem,) = check("k", found)
+    assert "k.events 3, k.changes 4, k.state 3" in problem
+    assert "a UID would change its partition" in problem
+
+
+def test_every_fault_is_told_at_once():
+    found = {name: replace(topic, config={}) for name, topic in live().items()}
+    assert len(check("k", found)) == 4 + 2 + 4, "policy and size of each, the lag of two"
