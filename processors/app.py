@@ -5,16 +5,18 @@ layer: `EventsConsumer` hands each partition's raw records to the partition's ta
 or a stream. Faust's tables, acknowledgements and transactions are not used, since each of them can lose or repeat a
 record (kafka.md 1.2 to 1.4); its commits are for monitoring only and follow the transaction.
 
+Importing this module reads and connects to nothing. `faust -A` looks up `app` in it, and that look-up alone reads
+`KUBECDC_*`, since Faust's command line has no flags of ours; the connection comes when the worker starts.
+
 It rests on names that Faust does not promise (`tests/processors/test_app.py` pins them), so the version is pinned.
-`faust -A` imports this module and looks for `app`, which is why the environment is read when it is imported.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
-import sys
-import time
+import ssl
+import threading
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
@@ -22,138 +24,178 @@ import faust
 from faust.transport.drivers import aiokafka as driver
 from faust.types import TP
 
-from kubecdc.errors import KubecdcError
-from kubecdc.topics import TopicNames
+from kubecdc.errors import KubecdcError, Misconfigured
+from kubecdc.topics import MAX_MESSAGE_BYTES, TopicNames
 from processors import settings
+from processors.ending import end_process
 from processors.errors import ProcessorError
 from processors.metrics import Metrics, MetricsServer
 from processors.tasks import Tasks
 
 POLL_S = 0.5
 POLL_RECORDS = 4_000
-CHECK_S = 5.0
-
-
-def die(reason: object) -> None:
-    """End the process with the reason: Faust would restart the consumer, log, and go on without the partition."""
-    stderr = sys.__stderr__ or sys.stderr  # Faust turns sys.stderr into log lines
-    stderr.write(f"kubecdc process: {reason}\n")
-    stderr.flush()
-    os._exit(2 if isinstance(reason, KubecdcError) else 1)
-
-
-try:
-    WORKER = settings.of_environment(os.environ)
-except KubecdcError as error:
-    die(error)
-EVENTS = TopicNames.under(WORKER.kafka.prefix).events
-METRICS = Metrics()
 
 
 class EventsConsumer(driver.Consumer):
     """A consumer whose records go to partition tasks, and whose positions come from them."""
 
-    tasks: Tasks | None = None
+    worker: ClassVar[settings.WorkerSettings]
+    metrics: ClassVar[Metrics]
+    events: ClassVar[str]
+    tasks: Tasks
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._ended = threading.Event()
+        self._fetch: asyncio.Future[Any] | None = None
+        self._told: dict[int, int] = {}
+
+    async def on_start(self) -> None:
+        """Refuse wrong topics before the group is joined."""
+        try:
+            self.tasks = await asyncio.to_thread(Tasks, self.worker, self.metrics)
+            if self.worker.metrics_port is not None:
+                MetricsServer(self.worker.metrics_port, self.metrics, lambda: True, self.tasks.ready)
+        except KubecdcError as error:
+            end_process(error)
+        self.tasks.watch(self._ended, end_process)
+        await super().on_start()
+
+    async def on_stop(self) -> None:
+        """Finish the batches under way."""
+        self._ended.set()
+        await super().on_stop()
+        await asyncio.to_thread(self.tasks.close)
+        if self._fetch is not None:
+            self._fetch.cancel()
+
+    async def on_partitions_revoked(self, revoked: set[TP]) -> None:
+        """Finish and close before others take over; no guarantee depends on it."""
+        await super().on_partitions_revoked(revoked)
+        await asyncio.to_thread(self.tasks.close, [tp.partition for tp in revoked if tp.topic == self.events])
 
     async def seek_to_committed(self) -> Mapping[TP, int]:
-        """Open a task for each assigned partition, and resume where its own output says.
-
-        A task gets records only after the seek: records fetched before it are dropped, and read again.
-        """
+        """Open a task for each assigned partition, and resume where its own output says."""
         try:
-            if self.tasks is None:
-                self.tasks = await asyncio.to_thread(Tasks, WORKER, METRICS)
             await asyncio.to_thread(self.tasks.close)
-            wanted = {tp.partition: tp for tp in self.assignment() if tp.topic == EVENTS}
-            opened, offsets = await asyncio.to_thread(self.tasks.prepare, sorted(wanted))
-            for partition, offset in offsets.items():
-                self._thread.seek(wanted[partition], offset)
+            wanted = sorted(tp.partition for tp in self.assignment() if tp.topic == self.events)
+            opened, _ = await asyncio.to_thread(self.tasks.prepare, wanted)
             self.tasks.adopt(opened)
+            return await self._rewind()
         except (ProcessorError, KubecdcError) as error:
-            die(error)
+            end_process(error)
             raise
-        return {wanted[partition]: offset for partition, offset in offsets.items()}
 
-    async def give_up(self) -> None:
-        """Close all tasks; a batch under way is finished first."""
-        if self.tasks is not None:
-            await asyncio.to_thread(self.tasks.close)
+    async def _rewind(self) -> Mapping[TP, int]:
+        """Go where the tasks stand.
+
+        Faust cancels a fetch without stopping it: it goes on in the consumer's thread and moves past records that
+        nobody gets. So the last fetch must have ended before, and each run of the drain begins here.
+        """
+        assigned = self.assignment()
+        positions = {TP(self.events, p): offset for p, offset in self.tasks.positions().items()}
+        here = {tp: offset for tp, offset in positions.items() if tp in assigned}
+        await self._thread.call_thread(self._seek_all, here)
+        return here
+
+    async def _seek_all(self, offsets: Mapping[TP, int]) -> None:
+        for tp, offset in offsets.items():
+            self._thread.seek(tp, offset)
+            self._read_offset[tp] = offset or None
 
     async def _drain_messages(self, fetcher: Any) -> None:
-        checked = time.monotonic()
+        """Faust's fetcher runs this from the end of one rebalance to the begin of the next."""
         try:
+            if self._fetch is not None:
+                await asyncio.wait([self._fetch])
+            await self._rewind()
             while not (self.should_stop or fetcher.should_stop):
-                before = self.tasks.owned() if self.tasks else {}
-                records, _ = await self._wait_next_records(POLL_S)
-                await asyncio.sleep(0)
-                if self.tasks is None or self.should_stop:
-                    continue
-                if records:
-                    await self._hand_over(self.tasks, before, records)
-                if time.monotonic() - checked > CHECK_S:
-                    await asyncio.to_thread(self.tasks.check_progress)
-                    checked = time.monotonic()
+                await self._round()
         except self.consumer_stopped_errors as error:
             if not self.app.should_stop:
-                die(f"the consumer was stopped: {error!r}")
+                end_process(f"the consumer was stopped: {error!r}")
         except asyncio.CancelledError:
             if not self.app.should_stop:
                 raise
         except Exception as error:  # noqa: BLE001 - Faust would log it and go on
-            die(error if isinstance(error, ProcessorError) else repr(error))
+            end_process(error if isinstance(error, ProcessorError | KubecdcError) else repr(error))
 
-    async def _hand_over(self, tasks: Tasks, before: Any, records: Mapping[TP, list[Any]]) -> None:
+    async def _round(self) -> None:
+        self._fetch = asyncio.ensure_future(self._wait_next_records(POLL_S))
+        records, _ = await asyncio.shield(self._fetch)
+        await asyncio.sleep(0)  # a fetch that finds records at once leaves the loop to nobody else
+        if not records or not self.flow_active:
+            return  # without flow a rebalance has begun, and the next run rewinds
         batches = {
             tp.partition: [(r.offset, r.timestamp or 0, r.key, r.value) for r in batch]
             for tp, batch in records.items()
-            if tp.topic == EVENTS
+            if tp.topic == self.events
         }
-        done = await asyncio.to_thread(tasks.process, batches, before)
-        offsets = {TP(EVENTS, partition): offset for partition, offset in done.items()}
-        for tp, offset in offsets.items():
-            self._read_offset[tp] = offset - 1
-        if offsets and not self.should_stop:
-            await self._thread.commit(offsets)
+        await asyncio.to_thread(self.tasks.process, batches, self.tasks.owned())
+
+    async def force_commit(self, topics: Any = None, start_new_transaction: bool = True) -> bool:
+        """Tell the group where the tasks stand; Faust calls it every few seconds and before a rebalance."""
+        del topics, start_new_transaction
+        positions = self.tasks.positions()
+        moved = {TP(self.events, p): offset for p, offset in positions.items() if self._told.get(p) != offset}
+        self._told = positions
+        return bool(moved) and bool(await self._commit_offsets(moved))
 
 
-class EventsTransport(driver.Transport):
-    """Faust's aiokafka transport with our consumer."""
-
-    Consumer: ClassVar[type] = EventsConsumer
-
-
-app: Any = faust.App(  # Any: its types know neither our consumer nor the arguments of signals
-    WORKER.kafka.app,
-    broker=";".join(f"kafka://{broker}" for broker in WORKER.kafka.bootstrap.split(",")),
-    autodiscover=False,
-    broker_session_timeout=WORKER.kafka.session_timeout_s,
-    broker_heartbeat_interval=WORKER.kafka.session_timeout_s / 4,
-    broker_max_poll_records=POLL_RECORDS,
-    consumer_auto_offset_reset="earliest",
-    consumer_max_fetch_size=4 * 1024 * 1024,
-    processing_guarantee="at_least_once",
-    stream_wait_empty=False,
-    topic_allow_declare=False,
-    topic_disable_leader=True,
-)
-app.transport = EventsTransport(app.conf.broker_consumer, app)
-
-
-@app.agent(app.topic(EVENTS, value_type=bytes, key_type=bytes))  # type: ignore[untyped-decorator]  # app is Any
-async def events(stream: Any) -> None:
-    """Subscribe the worker to the events topic; a record that gets here was not handed to its task."""
-    async for _ in stream:
-        die("a record reached Faust's stream layer: this version of faust-streaming does not fit")
+def build(worker: settings.WorkerSettings, metrics: Metrics) -> Any:
+    """Make the Faust app of a worker; it connects when it is started. Raises Misconfigured."""
+    kafka = worker.kafka
+    events = TopicNames.under(kafka.prefix).events
+    app: Any = faust.App(  # Any: its types know neither our consumer nor the class attributes of transports
+        kafka.app,
+        broker=";".join(f"kafka://{broker}" for broker in kafka.bootstrap.split(",")),
+        broker_credentials=credentials(dict(kafka.properties)),
+        broker_session_timeout=kafka.session_timeout_s,
+        broker_heartbeat_interval=kafka.session_timeout_s / 4,
+        broker_max_poll_records=POLL_RECORDS,
+        consumer_auto_offset_reset="earliest",
+        consumer_max_fetch_size=MAX_MESSAGE_BYTES,
+        autodiscover=False,
+        processing_guarantee="at_least_once",
+        stream_wait_empty=False,
+        topic_allow_declare=False,
+        topic_disable_leader=True,
+    )
+    consumer = type("Consumer", (EventsConsumer,), {"worker": worker, "metrics": metrics, "events": events})
+    app.transport = type("Transport", (driver.Transport,), {"Consumer": consumer})(app.conf.broker_consumer, app)
+    app.topics.add(app.topic(events, key_type=bytes, value_type=bytes))  # what the consumer subscribes to
+    return app
 
 
-@app.on_partitions_revoked.connect  # type: ignore[untyped-decorator]  # app is Any
-async def revoked(_app: Any, _partitions: Any, **_: Any) -> None:
-    """Finish and close before others take over; no guarantee depends on it."""
-    await app.consumer.give_up()
+def credentials(properties: Mapping[str, str]) -> Any:
+    """Faust's credentials for librdkafka's properties of TLS and SASL, None without them. Raises Misconfigured."""
+    protocol = properties.get("security.protocol", "plaintext").lower()
+    context = None
+    if protocol.endswith("ssl"):
+        try:
+            context = ssl.create_default_context(cafile=properties.get("ssl.ca.location"))
+            if "ssl.certificate.location" in properties:
+                key, password = properties.get("ssl.key.location"), properties.get("ssl.key.password")
+                context.load_cert_chain(properties["ssl.certificate.location"], key, password)
+        except OSError as error:
+            raise Misconfigured(f"--kafka-property: certificates cannot be read: {error}") from error
+    if protocol.startswith("sasl"):
+        return faust.SASLCredentials(
+            username=properties.get("sasl.username"),
+            password=properties.get("sasl.password"),
+            ssl_context=context,
+            mechanism=properties.get("sasl.mechanism", properties.get("sasl.mechanisms", "PLAIN")),
+        )
+    return faust.SSLCredentials(context) if context is not None else None
 
 
-@app.on_before_configured.connect  # type: ignore[untyped-decorator]  # app is Any
-def serve_metrics(_app: Any, **_: Any) -> None:
-    """Serve metrics where a port was given."""
-    if WORKER.metrics_port is not None:
-        MetricsServer(WORKER.metrics_port, METRICS, lambda: True, lambda: METRICS.value("recovery_seconds_count") > 0)
+def __getattr__(name: str) -> Any:
+    """Make `app` when `faust -A` looks it up."""
+    if name != "app":
+        raise AttributeError(name)
+    try:
+        made = build(settings.of_environment(os.environ), Metrics())
+    except KubecdcError as error:
+        end_process(error)
+    globals()["app"] = made
+    return made

@@ -9,6 +9,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Mapping
+from types import FrameType
 from typing import Any
 
 import click
@@ -19,6 +20,8 @@ from processors.errors import ProcessorError
 from processors.kafka import Cluster
 from processors.metrics import Metrics, MetricsServer
 from processors.plain import Worker
+
+log = logging.getLogger(__name__)
 
 
 @click.command("process", help="Turn the events topic into the canonical change log, exactly once.")
@@ -32,20 +35,32 @@ def process(values: Mapping[str, Any]) -> None:
     _run_plain(worker, str(values["log_level"]))
 
 
-def _run_plain(worker: settings.WorkerSettings, level: str) -> None:
+def _run_plain(settings_: settings.WorkerSettings, level: str) -> None:
     logging.basicConfig(level=level.upper(), format="%(asctime)s %(levelname)s %(name)s %(message)s")
     metrics = Metrics()
-    if worker.metrics_port is not None:
-        ready = lambda: metrics.value("recovery_seconds_count") > 0  # noqa: E731 - a probe, used once
-        MetricsServer(worker.metrics_port, metrics, lambda: True, ready)
-    stop = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stop.set())
+    worker = Worker(settings_, metrics)
+    if settings_.metrics_port is not None:
+        server = MetricsServer(settings_.metrics_port, metrics, lambda: True, worker.tasks.ready)
+        log.info("metrics on port %d", server.port)
     try:
-        Worker(worker, metrics).run(stop)
+        worker.run(_stop_on_signals())
     except ProcessorError as error:
-        click.echo(f"kubecdc process: {error}", err=True)
+        log.debug("the worker ends", exc_info=error)
+        click.echo(f"error: {error}", err=True)
         raise SystemExit(1) from error
+
+
+def _stop_on_signals() -> threading.Event:
+    stop = threading.Event()
+
+    def ask(number: int, frame: FrameType | None) -> None:
+        del frame
+        stop.set()
+        signal.signal(number, signal.SIG_DFL)  # the second one ends the process at once
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, ask)
+    return stop
 
 
 def _become_faust(values: Mapping[str, Any]) -> None:
@@ -62,5 +77,6 @@ def _become_faust(values: Mapping[str, Any]) -> None:
             environment[option.variable] = str(value)
     folder = tempfile.mkdtemp(prefix="kubecdc-faust-")
     faust = ["-m", "faust", "-A", "processors.app", "--datadir", folder]
-    command = [sys.executable, *faust, "worker", "-l", str(values["log_level"]), "--without-web"]
+    level = {"warning": "warn"}.get(values["log_level"], values["log_level"])
+    command = [sys.executable, *faust, "worker", "-l", level, "--without-web"]
     os.execve(sys.executable, command, environment)  # noqa: S606 - the worker takes this process's place and signals

@@ -130,6 +130,8 @@ class Cluster:
             answers = self._admin.list_offsets(asked, isolation_level=level, request_timeout=ANSWER_S)
             return {tp.partition: int(future.result(timeout=ANSWER_S).offset) for tp, future in answers.items()}
         except (KafkaException, TimeoutError) as error:
+            # An admin client may keep a leader epoch that a restarted broker refuses for ever: get fresh metadata.
+            self._admin = AdminClient(base(self.settings))
             raise Restart(f"offsets of {topic} cannot be had: {text(error)}") from error
 
     def committed(self, topic: str, partition: int, *, first_only: bool = False) -> dict[bytes, bytes]:

@@ -6,48 +6,73 @@ the transaction and for monitoring only, and any error that a task cannot mend e
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
+from collections.abc import Callable
 
-from processors.errors import Stop
+from processors.ending import end_process
+from processors.errors import Restart, Stop, Stuck
 from processors.kafka import Source
 from processors.metrics import Metrics
 from processors.settings import WorkerSettings
 from processors.tasks import Tasks
 
+log = logging.getLogger(__name__)
+
 POLL_S = 0.1
 POLL_RECORDS = 4_000
-CHECK_S = 5.0
+COMMIT_S = 2.0
 
 
 class Worker:
-    """Runs until `stop` is set. Raises Misconfigured, Unreachable or Stop."""
+    """Runs until `stop` is set. `on_stuck` is called from another thread than `run`, which may hang.
 
-    def __init__(self, settings: WorkerSettings, metrics: Metrics) -> None:
-        self._tasks = Tasks(settings, metrics)
+    Raises Misconfigured or Unreachable when it is made, Stop when it runs.
+    """
+
+    def __init__(
+        self, settings: WorkerSettings, metrics: Metrics, on_stuck: Callable[[Stuck], object] = end_process
+    ) -> None:
+        self.tasks = Tasks(settings, metrics)
         self._settings = settings
+        self._on_stuck = on_stuck
 
     def run(self, stop: threading.Event) -> None:
         """Consume until told to stop."""
-        source = Source(self._settings.kafka, self._assigned, self._tasks.close)
-        checked = time.monotonic()
+        ended = threading.Event()
+        self.tasks.watch(ended, self._on_stuck)
+        source = Source(self._settings.kafka, self._assigned, self.tasks.close)
         try:
-            while not stop.is_set():
-                batches, out_of_range = source.poll(POLL_RECORDS, POLL_S)
-                if out_of_range:
-                    raise Stop(
-                        f"events partitions {sorted(out_of_range)} were cut off while they were read; start again"
-                    )
-                if batches:
-                    source.commit(self._tasks.process(batches, self._tasks.owned()))
-                if time.monotonic() - checked > CHECK_S:
-                    self._tasks.check_progress()
-                    checked = time.monotonic()
+            self._loop(source, stop)
         finally:
-            self._tasks.close()
+            ended.set()
+            self.tasks.close()
             source.close()
 
+    def _loop(self, source: Source, stop: threading.Event) -> None:
+        told: dict[int, int] = {}
+        told_at = time.monotonic()
+        while not stop.is_set():
+            self._round(source)
+            if time.monotonic() - told_at > COMMIT_S:
+                positions = self.tasks.positions()
+                source.commit({p: offset for p, offset in positions.items() if told.get(p) != offset})
+                told, told_at = positions, time.monotonic()
+        source.commit(self.tasks.positions())
+
+    def _round(self, source: Source) -> None:
+        try:
+            batches, out_of_range = source.poll(POLL_RECORDS, POLL_S)
+        except Restart as error:
+            log.warning("%s", error)  # librdkafka tries again by itself; the watchdog sees whether that helps
+            return
+        if out_of_range:
+            raise Stop(f"events partitions {sorted(out_of_range)} were cut off while they were read; start again")
+        if batches:
+            self.tasks.process(batches, self.tasks.owned())
+
     def _assigned(self, partitions: list[int]) -> dict[int, int]:
-        tasks, offsets = self._tasks.prepare(partitions)
-        self._tasks.adopt(tasks)
+        tasks, offsets = self.tasks.prepare(partitions)
+        self.tasks.adopt(tasks)
         return offsets

@@ -10,11 +10,12 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from kubecdc.codec import Codec, SchemaIds
-from kubecdc.errors import Undecodable
+from kubecdc.errors import Undecodable, Unreachable
 from kubecdc.records import RawEvent
+from kubecdc.wire import PROGRESS_KEY
 from processors import crash
 from processors.errors import Restart, Stop, Stuck
 from processors.kafka import Cluster, Raw, Writer
@@ -55,6 +56,12 @@ class PartitionTask:
         self._lock = threading.Lock()
         self._writer: Writer | None = None
         self._memory = self._empty()
+        self._acknowledged = 0
+
+    @property
+    def next_offset(self) -> int:
+        """First source offset whose effects are not known to be committed."""
+        return self._acknowledged
 
     def open(self) -> int:
         """Take the partition over; returns the source offset to resume at. Raises Stop."""
@@ -70,7 +77,7 @@ class PartitionTask:
         with self._lock:
             if self._writer is None:
                 return None
-            for batch in _batches(records):
+            for batch in cut(records):
                 self._exactly_once(batch)
             crash.point("before_ack")
             return self._memory.next_offset
@@ -85,19 +92,23 @@ class PartitionTask:
         return Partition(self.partition, noise=self._noise, history_ms=self._history_ms)
 
     def _take_over(self) -> int:
+        last: Exception | None = None
         for attempt in range(1, ATTEMPTS + 1):
             try:
                 with self._metrics.recovery_seconds.time():
                     return self._recover()
-            except Restart as error:
+            except (Restart, Unreachable) as error:  # the latter: a Schema Registry that is away
+                last = error
                 self._start_again(error, attempt)
-        raise Stuck(f"partition {self.partition} could not be taken over in {ATTEMPTS} attempts")
+        raise Stuck(f"partition {self.partition} could not be taken over in {ATTEMPTS} attempts: {last}")
 
     def _recover(self) -> int:
         writer = self._writer = self._cluster.writer(self.partition)
         writer.fence()
         memory = self._empty()
-        for key, value in self._cluster.committed(self._cluster.names.state, self.partition).items():
+        stored = self._cluster.committed(self._cluster.names.state, self.partition)
+        self._check(stored)
+        for key, value in stored.items():
             try:
                 memory.load(key, self._state.decode(value))
             except Undecodable as error:
@@ -106,12 +117,23 @@ class PartitionTask:
                     " by a newer version"
                 ) from error
         memory.truncated(self._cluster.low_watermark(self._cluster.names.events, self.partition))
-        self._memory = memory
+        self._memory, self._acknowledged = memory, memory.next_offset
         self._metrics.uids.labels(str(self.partition)).set(memory.uids)
         log.info("partition %d: %d uids, resuming at offset %d", self.partition, memory.uids, memory.next_offset)
         return memory.next_offset
 
-    def _start_again(self, error: Restart, attempt: int) -> None:
+    def _check(self, stored: Mapping[bytes, bytes]) -> None:
+        """Every transaction writes progress: state without it, or changes without state, is damage."""
+        names = self._cluster.names
+        if PROGRESS_KEY in stored:
+            return
+        if stored or self._cluster.committed(names.changes, self.partition, first_only=True):
+            raise Stop(
+                f"{names.state} [{self.partition}] has no {PROGRESS_KEY.decode()} although the partition was processed"
+                " before: the state topic was truncated or made anew, and going on would write changes twice"
+            )
+
+    def _start_again(self, error: Exception, attempt: int) -> None:
         log.warning("partition %d: %s (attempt %d of %d)", self.partition, error, attempt, ATTEMPTS)
         self._metrics.restarts.inc()
         self._discard()
@@ -120,18 +142,28 @@ class PartitionTask:
     def _exactly_once(self, records: Sequence[Raw]) -> None:
         """Commit the batch, whatever it takes; after a fence only what `__progress__` does not hold is applied."""
         reached = self._memory.next_offset
+        last: Exception | None = None
         for attempt in range(1, ATTEMPTS + 1):
             try:
                 self._transaction(records)
-            except Restart as error:
+            except (Restart, Unreachable) as error:
+                last = error
                 self._start_again(error, attempt)
                 if self._take_over() < reached:
                     raise Stop(
                         f"partition {self.partition}: committed state before offset {reached} is lost"
                     ) from error
+            except Stop:
+                self._discard()
+                raise
+            except Exception as error:
+                # Memory is half changed, and the same input would fail again: it must not be skipped.
+                self._discard()
+                where = f"offsets {records[0][0]} to {records[-1][0]}"
+                raise Stop(f"partition {self.partition}, {where}: {type(error).__name__}: {error}") from error
             else:
                 return
-        raise Stuck(f"partition {self.partition}: a batch could not be committed in {ATTEMPTS} attempts")
+        raise Stuck(f"partition {self.partition}: a batch could not be committed in {ATTEMPTS} attempts: {last}")
 
     def _transaction(self, records: Sequence[Raw]) -> None:
         if self._writer is None:
@@ -146,6 +178,7 @@ class PartitionTask:
             ((key, None if change is None else encode(change)) for key, change in batch.changes),
             ((key, None if record is None else state(record)) for key, record in batch.state),
         )
+        self._acknowledged = self._memory.next_offset
         self._metrics.count(batch.counters)
         self._metrics.batch_seconds.observe(time.monotonic() - began)
         self._metrics.uids.labels(str(self.partition)).set(self._memory.uids)
@@ -166,14 +199,14 @@ class PartitionTask:
             writer.discard()
 
 
-def _batches(records: Sequence[Raw]) -> Iterator[Sequence[Raw]]:
-    """Cut by count and bytes; a record larger than the limit is a batch of its own."""
-    start, size = 0, 0
+def cut(records: Sequence[Raw], count: int = BATCH_RECORDS, size: int = BATCH_BYTES) -> Iterator[Sequence[Raw]]:
+    """Batches of at most `count` records and `size` bytes; a larger record is a batch of its own."""
+    start, held = 0, 0
     for number, (_, _, _, value) in enumerate(records):
         length = len(value or b"")
-        if number > start and (number - start >= BATCH_RECORDS or size + length > BATCH_BYTES):
+        if number > start and (number - start >= count or held + length > size):
             yield records[start:number]
-            start, size = number, 0
-        size += length
+            start, held = number, 0
+        held += length
     if start < len(records):
         yield records[start:]

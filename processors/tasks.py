@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 
 from kubecdc.registry import Registry
@@ -18,6 +18,7 @@ from processors.settings import WorkerSettings
 from processors.task import PartitionTask
 
 THREADS = 4
+LOOK_S = 2.0
 
 
 class Tasks:
@@ -33,7 +34,7 @@ class Tasks:
         self._tasks: dict[int, PartitionTask] = {}
         self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="partition")
         self._lock = threading.Lock()
-        self._moved_at: dict[int, tuple[int, float]] = {}
+        self._assigned = False
 
     def prepare(self, partitions: Iterable[int]) -> tuple[dict[int, PartitionTask], dict[int, int]]:
         """Open tasks, and return them with the offsets to resume at. Raises Stop. They get records after `adopt`."""
@@ -52,10 +53,9 @@ class Tasks:
 
     def adopt(self, tasks: Mapping[int, PartitionTask]) -> None:
         """Hand records to these tasks from now on."""
-        now = time.monotonic()
         with self._lock:
             self._tasks.update(tasks)
-            self._moved_at.update(dict.fromkeys(tasks, (-1, now)))
+            self._assigned = True
 
     def owned(self) -> dict[int, PartitionTask]:
         """The tasks as of now; compare with `is` to see whether a partition was away in between."""
@@ -75,11 +75,7 @@ class Tasks:
             if (task := owned.get(partition)) is not None and before.get(partition) is task
         ]
         done = self._pool.map(lambda item: item[1].process(item[2]), work)
-        offsets = {item[0]: offset for item, offset in zip(work, done, strict=True) if offset is not None}
-        now = time.monotonic()
-        with self._lock:
-            self._moved_at.update({partition: (offset, now) for partition, offset in offsets.items()})
-        return offsets
+        return {item[0]: offset for item, offset in zip(work, done, strict=True) if offset is not None}
 
     def close(self, partitions: Iterable[int] | None = None) -> None:
         """Give partitions up, all when none are named."""
@@ -89,22 +85,67 @@ class Tasks:
             if task is not None:
                 task.close()
 
-    def check_progress(self) -> None:
-        """Raise Stuck when a partition has had records to read for `stuck_after_s` and none was processed."""
-        owned = self.owned()
+    def positions(self) -> dict[int, int]:
+        """The next source offset of each partition."""
+        return {partition: task.next_offset for partition, task in self.owned().items()}
+
+    def ready(self) -> bool:
+        """Whether the group has told what is ours, even if that is nothing, and all of it was opened."""
+        return self._assigned
+
+    def watch(self, stop: threading.Event, fail: Callable[[Stuck], object]) -> None:
+        """Call `fail` once, from a thread of its own, when work is not done; until `stop` is set."""
+        watchdog = Watchdog(self._settings.stuck_after_s)
+
+        def run() -> None:
+            while not stop.wait(LOOK_S):
+                positions = self.positions()
+                reason = watchdog.look(positions, self._lag(positions), time.monotonic())
+                if reason is not None:
+                    fail(Stuck(reason))
+                    return
+
+        threading.Thread(target=run, name="watchdog", daemon=True).start()
+
+    def _lag(self, positions: Mapping[int, int]) -> dict[int, int] | None:
+        """Records that wait, by partition; None when Kafka does not tell."""
         try:
-            ends = self._cluster.high_watermarks(self._cluster.names.events, owned)
+            ends = self._cluster.high_watermarks(self._cluster.names.events, positions or (0,))
         except Restart:
-            return  # the broker is away: nothing can be done, and nothing is lost
-        now = time.monotonic()
-        for partition, end in ends.items():
-            offset, since = self._moved_at.get(partition, (-1, now))
-            lag = max(0, end - max(offset, 0)) if offset >= 0 else 0
-            self._metrics.lag.labels(str(partition)).set(lag)
-            waiting = offset < 0 or lag > 0
-            if not waiting:
-                self._moved_at[partition] = (offset, now)
-            elif end > 0 and lag > 0 and now - since > self._settings.stuck_after_s:
-                raise Stuck(
-                    f"partition {partition} stands at {offset} of {end} for {now - since:.0f} s although there is work"
+            return None
+        lag = {partition: max(0, ends[partition] - offset) for partition, offset in positions.items()}
+        owned = self.owned()
+        for partition in lag.keys() & owned.keys():
+            self._metrics.lag.labels(str(partition)).set(lag[partition])
+        return lag
+
+
+class Watchdog:
+    """Decides whether work is not done: a partition with records that wait and none processed, or a mute Kafka.
+
+    Time in which Kafka is away counts as well; a partition without lag does not.
+    """
+
+    def __init__(self, limit_s: float) -> None:
+        self._limit_s = limit_s
+        self._moved: dict[int, tuple[int, float]] = {}
+        self._answered: float | None = None
+
+    def look(self, positions: Mapping[int, int], lag: Mapping[int, int] | None, now: float) -> str | None:
+        """Return why the worker is stuck, or None. `lag` None: Kafka did not tell; `now` in monotonic seconds."""
+        if lag is None:
+            silent = now - (self._answered if self._answered is not None else now)
+            self._answered = now - silent
+            return f"Kafka has not answered for {silent:.0f} s" if silent > self._limit_s else None
+        self._answered = now
+        moved = {}
+        for partition, offset in positions.items():
+            known, since = self._moved.get(partition, (-1, now))
+            moved[partition] = (offset, since if offset == known and lag.get(partition) else now)
+        self._moved = moved
+        for partition, (offset, since) in moved.items():
+            if now - since > self._limit_s:
+                return (
+                    f"partition {partition} stands at {offset} for {now - since:.0f} s, {lag[partition]} records wait"
                 )
+        return None

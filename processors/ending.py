@@ -1,0 +1,21 @@
+"""How a worker that cannot go on ends its process: at once, with the reason and a status.
+
+A thread that hangs would keep an orderly end from coming, and no guarantee depends on one: the next worker begins with
+the fence.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from kubecdc.errors import KubecdcError, Misconfigured
+
+
+def end_process(reason: object) -> None:
+    """Write the reason to standard error and exit: status 2 for what the user can mend (`KubecdcError`), else 1."""
+    stderr = sys.__stderr__ or sys.stderr  # Faust turns sys.stderr into log lines
+    for line in reason.problems if isinstance(reason, Misconfigured) else (reason,):
+        stderr.write(f"error: {line}\n")
+    stderr.flush()
+    os._exit(2 if isinstance(reason, KubecdcError) else 1)
