@@ -103,6 +103,8 @@ class Partition:
             return
         name = wire.stream_name(event.cluster, event.group, event.resource, event.scope)
         stream = self._streams.get(name) or streams.opened(event)
+        if event.type is not EventType.RELIST_START:  # which first tells how far the epoch before it was covered
+            stream = streams.new_epoch(stream, event)
         session, missing = streams.enter(stream, event)
         if missing < 0:
             self._counters["repeated"] += 1
@@ -111,7 +113,7 @@ class Partition:
         old = self._truncated or now_ms - timestamp_ms > self._history_ms
         at = At(self._partition, offset, event, now_ms)
         if event.type in OBJECT_TYPES:
-            stream = self._object(streams.new_epoch(stream, event), session, at)
+            stream = self._object(stream, session, at)
         else:
             self._counters["marker"] += 1
             before = stream.floor

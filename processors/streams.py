@@ -133,7 +133,10 @@ def advance(stream: StreamState, session: SessionState, *, written: int = 0, lis
 
 
 def new_epoch(stream: StreamState, event: RawEvent) -> StreamState:
-    """Begin the event's epoch like a first start, if it is a later one."""
+    """Begin the event's epoch like a first start, if it is a later one.
+
+    No session covers anything of it yet: what each had covered are versions of the epoch before.
+    """
     if event.epoch <= stream.epoch:
         return stream
     return replace(
@@ -142,6 +145,7 @@ def new_epoch(stream: StreamState, event: RawEvent) -> StreamState:
         floor=None,
         complete=False,
         before_epoch=stream.floor or stream.before_epoch,
+        sessions=tuple(SessionState(s.id, s.next_seq, None, holed=False) for s in stream.sessions),
         relists=(),
         count=0,
     )
@@ -213,7 +217,10 @@ def _relist_start(stream: StreamState, event: RawEvent, hole: Cause) -> tuple[St
     relist = _relist(event)
     if event.epoch < stream.epoch:
         return stream, []
-    stream, outputs = _raise(stream, event, relist.previous_rv, hole)
+    session = session_of(stream, event)
+    outputs: list[StreamOutput] = []
+    if session is not None and session.start_rv is not None:  # else `previous_rv` may be of an epoch before this one
+        stream, outputs = _raise(stream, event, relist.previous_rv, hole)
     stream = new_epoch(stream, event)
     started = RelistState(relist.id, event.session, relist.reason, event.epoch, relist.list_rv, 0)
     others = tuple(r for r in stream.relists if r.session != event.session)

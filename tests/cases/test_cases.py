@@ -15,9 +15,7 @@ from tests.cases import loader
 from tests.cases.compare import compare
 from tests.cases.harness import Harness
 
-NOT_YET: dict[str, str] = {
-    "both-producers-restored": "the second RELIST_START raises the new epoch's floor to a version of the old one",
-}
+NOT_YET: dict[str, str] = {}
 OWN = Path(__file__).parent / "own"
 SHARED = loader.files(loader.folder())
 FILES = [*SHARED, *loader.files(OWN)]

@@ -93,3 +93,18 @@ def test_a_repeated_delivery_is_counted_and_changes_nothing():
     feed.put(again)
     assert feed.counters["repeated"] == 1
     assert len(feed.log) == before
+
+
+def test_a_second_session_that_finds_the_same_restore_raises_nothing_of_the_epoch_before():
+    feed = Feed().relist("1200", {}).send(T.RESUMED, rv="1200", session="s2")
+    feed.relist("1005", {}, epoch=2, previous="1200", reason="epoch")
+    feed.relist("1006", {}, epoch=2, previous="1200", reason="epoch", session="s2")
+    assert feed.gaps() == [("EPOCH_CHANGE", "1200", "1005"), ("RELIST_WINDOW", "1005", "1006")]
+    assert feed.send(T.ADDED, "n", "1010", epoch=2).ops("n") == [("CREATED", "1010", 1)]
+
+
+def test_a_later_epoch_whose_list_is_compacted_away_begins_with_a_gap():
+    feed = Feed().relist("1200", {"a": "900"}).send(T.PROGRESS, rv="1300")
+    feed.send(T.PROGRESS, rv="1100", epoch=2, skip=5)
+    assert feed.gaps() == [("COMPACTED", None, "1100")]
+    assert feed.send(T.ADDED, "n", "1110", epoch=2).ops("n") == [("CREATED", "1110", 1)]
