@@ -42,6 +42,50 @@ class _App:
         return f"demo:{self.revision}"
 
 
+class _Writer:
+    """Requests to one namespace; `writes` counts what the server took, `refused` what it did not. Raises `Away`."""
+
+    def __init__(self, client: KubeClient, namespace: str) -> None:
+        self._client = client
+        self._namespace = namespace
+        self.writes = 0
+        self.refused = 0
+
+    def create(self, resource: tuple[str, str], body: dict[str, Any]) -> None:
+        """Make an object."""
+        self._send("POST", manifests.resource_path(resource, self._namespace), body, JSON)
+
+    def create_one_of_each(self, name: str) -> None:
+        """Make an object of every kind."""
+        self.create(CONFIG_MAPS, manifests.config_map(name, "end"))
+        self.create(SECRETS, manifests.secret(name, "end"))
+        self.create(PODS, manifests.pod("last", name, "demo:end"))
+        self.create(REPLICA_SETS, manifests.replica_set("last", name, "demo:end", 0))
+        self.create(DEPLOYMENTS, manifests.deployment(name, "demo:end", 0))
+
+    def patch(self, resource: tuple[str, str], name: str, patch: dict[str, Any], *, status: bool = False) -> None:
+        """Merge into an object, or into its status."""
+        path = manifests.resource_path(resource, self._namespace, name) + ("/status" if status else "")
+        self._send("PATCH", path, patch, MERGE_PATCH)
+
+    def remove(self, resource: tuple[str, str], name: str) -> bool:
+        """Delete in order, and by force where that only marks: nothing here ends a Pod's containers."""
+        path = manifests.resource_path(resource, self._namespace, name)
+        gone = self._send("DELETE", path, None, JSON)
+        if resource == PODS:
+            self._send("DELETE", path, {"gracePeriodSeconds": 0}, JSON)
+        return gone
+
+    def _send(self, method: str, path: str, body: dict[str, Any] | None, content_type: str) -> bool:
+        status, _ = self._client.request(method, path, body, content_type=content_type)
+        done = status < 300
+        if done:
+            self.writes += 1
+        elif method != "DELETE" or status != 404:
+            self.refused += 1
+        return done
+
+
 class Workload:
     """Writes to one namespace, which it makes, at `rate` actions a second; one action is one to a dozen writes.
 
@@ -52,6 +96,7 @@ class Workload:
 
     def __init__(self, client: KubeClient, namespace: str, *, seed: int, rate: float = 15.0) -> None:
         self._client = client
+        self._writer = _Writer(client, namespace)
         self.namespace = namespace
         self._random = random.Random(seed)  # noqa: S311 - a workload that can be repeated, not a secret
         self._rate = rate
@@ -60,8 +105,6 @@ class Workload:
         self._configs: list[str] = []
         self._serial = 0
         self.counts: Counter[str] = Counter()
-        self.writes = 0
-        self.refused = 0
         self._actions: Mapping[str, tuple[int, Callable[[], None]]] = {
             "rollout": (3, self._rollout),
             "scale": (4, self._scale),
@@ -72,6 +115,16 @@ class Workload:
             "finalizer": (2, self._finalizer),
             "name reuse": (2, self._name_reuse),
         }
+
+    @property
+    def writes(self) -> int:
+        """How many requests the server took."""
+        return self._writer.writes
+
+    @property
+    def refused(self) -> int:
+        """How many requests the server did not take."""
+        return self._writer.refused
 
     def begin(self) -> None:
         """Make the namespace and the first objects."""
@@ -112,7 +165,7 @@ class Workload:
             doomed += pods[: wanted - len(doomed)]
             gone = 0
             for resource, name in doomed:
-                gone += self._remove(resource, name)
+                gone += self._writer.remove(resource, name)
             self._configs = [name for name in self._configs if (CONFIG_MAPS, name) not in doomed]
             for app in self._apps.values():
                 app.pods = [name for name in app.pods if (PODS, name) not in doomed]
@@ -122,18 +175,11 @@ class Workload:
         """Write a new object of every kind, so that each kind has a newest version that is no delete."""
         with self._lock:
             self._serial += 1
-            name = f"last-{self._serial}"
-            self._create(CONFIG_MAPS, manifests.config_map(name, "end"))
-            self._create(SECRETS, manifests.secret(name, "end"))
-            self._create(PODS, manifests.pod("last", name, "demo:end"))
-            self._create(REPLICA_SETS, manifests.replica_set("last", name, "demo:end", 0))
-            self._create(DEPLOYMENTS, manifests.deployment(name, "demo:end", 0))
+            self._writer.create_one_of_each(f"last-{self._serial}")
 
     def end(self) -> None:
         """Delete the namespace; where no controller empties it, its objects stay."""
         self._client.request("DELETE", f"/api/v1/namespaces/{self.namespace}")
-
-    # ------------------------------------------------------------------------------------------- actions
 
     def _rollout(self) -> None:
         if len(self._apps) < APPS_MAX and self._random.random() < 0.3:
@@ -143,23 +189,23 @@ class Workload:
         old, old_pods = app.replica_set, app.pods
         app.revision += 1
         image = {"containers": [{"name": "main", "image": app.image}]}
-        self._patch(DEPLOYMENTS, app.name, {"spec": {"template": {"spec": image}}})
+        self._writer.patch(DEPLOYMENTS, app.name, {"spec": {"template": {"spec": image}}})
         self._new_replica_set(app, len(old_pods))
         for name in old_pods:
-            self._remove(PODS, name)
-        self._patch(REPLICA_SETS, old, {"spec": {"replicas": 0}})
+            self._writer.remove(PODS, name)
+        self._writer.patch(REPLICA_SETS, old, {"spec": {"replicas": 0}})
         if self._random.random() < 0.7:
-            self._remove(REPLICA_SETS, old)
+            self._writer.remove(REPLICA_SETS, old)
 
     def _scale(self) -> None:
         app = self._an_app()
         replicas = self._random.randint(0, REPLICAS_MAX)
         for resource, name in ((DEPLOYMENTS, app.name), (REPLICA_SETS, app.replica_set)):
-            self._patch(resource, name, {"spec": {"replicas": replicas}})
+            self._writer.patch(resource, name, {"spec": {"replicas": replicas}})
         while len(app.pods) < replicas:
             self._new_pod(app)
         while len(app.pods) > replicas:
-            self._remove(PODS, app.pods.pop(0))
+            self._writer.remove(PODS, app.pods.pop(0))
 
     def _crash_loop(self) -> None:
         app = self._an_app()
@@ -168,7 +214,7 @@ class Workload:
         name = self._random.choice(app.pods)
         for crashing in (True, False, True):
             app.restarts += crashing
-            self._patch(PODS, name, manifests.pod_status(app.restarts, crashing=crashing), status=True)
+            self._writer.patch(PODS, name, manifests.pod_status(app.restarts, crashing=crashing), status=True)
 
     def _config_change(self) -> None:
         if len(self._configs) < CONFIGS_MAX and self._random.random() < 0.3:
@@ -176,38 +222,36 @@ class Workload:
             return
         value = f"{self._random.getrandbits(64):x}"
         if self._configs and self._random.random() < 0.7:
-            self._patch(CONFIG_MAPS, self._random.choice(self._configs), {"data": {"setting": value}})
+            self._writer.patch(CONFIG_MAPS, self._random.choice(self._configs), {"data": {"setting": value}})
         else:
-            self._patch(SECRETS, self._an_app().name, {"stringData": {"password": value}})
+            self._writer.patch(SECRETS, self._an_app().name, {"stringData": {"password": value}})
 
     def _no_op(self) -> None:
         app = self._an_app()
-        self._patch(DEPLOYMENTS, app.name, {"metadata": {"labels": {"app": app.name.partition("-")[0]}}})
+        self._writer.patch(DEPLOYMENTS, app.name, {"metadata": {"labels": {"app": app.name.partition("-")[0]}}})
 
     def _delete(self) -> None:
         if self._configs:
-            self._remove(CONFIG_MAPS, self._configs.pop(self._random.randrange(len(self._configs))))
+            self._writer.remove(CONFIG_MAPS, self._configs.pop(self._random.randrange(len(self._configs))))
         if len(self._apps) > APPS_MAX - 2:
             app = self._apps.pop(self._random.choice(sorted(self._apps)))
-            self._remove(DEPLOYMENTS, app.name)
-            self._remove(REPLICA_SETS, app.replica_set)
-            self._remove(SECRETS, app.name)
+            self._writer.remove(DEPLOYMENTS, app.name)
+            self._writer.remove(REPLICA_SETS, app.replica_set)
+            self._writer.remove(SECRETS, app.name)
             for name in app.pods:
-                self._remove(PODS, name)
+                self._writer.remove(PODS, name)
 
     def _finalizer(self) -> None:
         self._serial += 1
         name = f"held-{self._serial}"
-        self._create(CONFIG_MAPS, manifests.config_map(name, "held", held=True))
-        self._remove(CONFIG_MAPS, name)
-        self._patch(CONFIG_MAPS, name, {"metadata": {"finalizers": None}})
+        self._writer.create(CONFIG_MAPS, manifests.config_map(name, "held", held=True))
+        self._writer.remove(CONFIG_MAPS, name)
+        self._writer.patch(CONFIG_MAPS, name, {"metadata": {"finalizers": None}})
 
     def _name_reuse(self) -> None:
         name = "reused"
-        self._remove(CONFIG_MAPS, name)
-        self._create(CONFIG_MAPS, manifests.config_map(name, f"{self._random.getrandbits(32):x}"))
-
-    # ------------------------------------------------------------------------------------------- objects
+        self._writer.remove(CONFIG_MAPS, name)
+        self._writer.create(CONFIG_MAPS, manifests.config_map(name, f"{self._random.getrandbits(32):x}"))
 
     def _an_app(self) -> _App:
         if not self._apps:
@@ -218,15 +262,15 @@ class Workload:
         self._serial += 1
         app = _App(f"app{self._serial}")
         self._apps[app.name] = app
-        self._create(SECRETS, manifests.secret(app.name, f"{self._random.getrandbits(64):x}"))
+        self._writer.create(SECRETS, manifests.secret(app.name, f"{self._random.getrandbits(64):x}"))
         replicas = self._random.randint(1, REPLICAS_MAX)
-        self._create(DEPLOYMENTS, manifests.deployment(app.name, app.image, replicas))
+        self._writer.create(DEPLOYMENTS, manifests.deployment(app.name, app.image, replicas))
         self._new_replica_set(app, replicas)
 
     def _new_replica_set(self, app: _App, replicas: int) -> None:
         app.replica_set = f"{app.name}-{app.revision}"
         app.pods = []
-        self._create(REPLICA_SETS, manifests.replica_set(app.name, app.replica_set, app.image, replicas))
+        self._writer.create(REPLICA_SETS, manifests.replica_set(app.name, app.replica_set, app.image, replicas))
         for _ in range(replicas):
             self._new_pod(app)
 
@@ -234,39 +278,13 @@ class Workload:
         self._serial += 1
         name = f"{app.replica_set}-{self._serial}"
         app.pods.append(name)
-        self._create(PODS, manifests.pod(app.name, name, app.image))
+        self._writer.create(PODS, manifests.pod(app.name, name, app.image))
 
     def _new_config(self) -> None:
         self._serial += 1
         name = f"config-{self._serial}"
         self._configs.append(name)
-        self._create(CONFIG_MAPS, manifests.config_map(name, f"{self._random.getrandbits(64):x}"))
-
-    # ------------------------------------------------------------------------------------------- requests
-
-    def _create(self, resource: tuple[str, str], body: dict[str, Any]) -> None:
-        self._send("POST", manifests.resource_path(resource, self.namespace), body, JSON)
-
-    def _patch(self, resource: tuple[str, str], name: str, patch: dict[str, Any], *, status: bool = False) -> None:
-        path = manifests.resource_path(resource, self.namespace, name) + ("/status" if status else "")
-        self._send("PATCH", path, patch, MERGE_PATCH)
-
-    def _remove(self, resource: tuple[str, str], name: str) -> bool:
-        """Delete in order, and by force where that only marks: nothing here ends a Pod's containers."""
-        path = manifests.resource_path(resource, self.namespace, name)
-        gone = self._send("DELETE", path, None, JSON)
-        if resource == PODS:
-            self._send("DELETE", path, {"gracePeriodSeconds": 0}, JSON)
-        return gone
-
-    def _send(self, method: str, path: str, body: dict[str, Any] | None, content_type: str) -> bool:
-        status, _ = self._client.request(method, path, body, content_type=content_type)
-        done = status < 300
-        if done:
-            self.writes += 1
-        elif method != "DELETE" or status != 404:
-            self.refused += 1
-        return done
+        self._writer.create(CONFIG_MAPS, manifests.config_map(name, f"{self._random.getrandbits(64):x}"))
 
 
 def resources() -> tuple[tuple[str, str], ...]:
