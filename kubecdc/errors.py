@@ -22,13 +22,13 @@ class Misconfigured(KubecdcError):  # noqa: N818 - named by the state, as the tr
         self.problems = problems
 
 
-class Unreachable(KubecdcError):  # noqa: N818
+class Unreachable(KubecdcError):  # noqa: N818 - as above
     """A server that is needed to begin does not answer."""
 
 
-class Undecodable(KubecdcError):  # noqa: N818
+class Undecodable(KubecdcError):  # noqa: N818 - as above
     """Bytes that are no record of ours, or of a schema that this version does not know."""
 
 
-class ChainBroken(KubecdcError):  # noqa: N818
+class ChainBroken(KubecdcError):  # noqa: N818 - as above
     """A UID's `seq` or a partition's coverage has a hole: something is missing from what was read."""

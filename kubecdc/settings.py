@@ -173,6 +173,8 @@ def _click_option(option: Option) -> Callable[[Callable[..., None]], Callable[..
 def _shown(default: Any) -> str:
     if isinstance(default, bool):
         return "yes" if default else "no"
+    if isinstance(default, float):
+        return f"{default:.15g}"
     return ",".join(map(str, default)) if isinstance(default, tuple) else str(default)
 
 

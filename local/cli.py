@@ -60,8 +60,12 @@ def up(data: Path, port: int, prefix: str, partitions: int, *, topics: bool) -> 
 @click.option("--cluster", type=click.Choice(CLUSTERS), default="sim", show_default=True, help="Where changes happen.")
 @click.option("--seconds", type=click.FloatRange(1, 3600), default=20.0, show_default=True, help="Of workload.")
 @click.option("--seed", type=click.IntRange(0, 2**31), help="Of the workload; by default another one each time.")
-@click.option("--runtime", type=click.Choice(("faust", "plain")), default="faust", show_default=True)
-@click.option("-o", "--output", type=click.Choice(("table", "json")), default="table", show_default=True)
+@click.option(
+    "--runtime", type=click.Choice(("faust", "plain")), default="faust", show_default=True, help="Of the workers."
+)
+@click.option(
+    "-o", "--output", type=click.Choice(("table", "json")), default="table", show_default=True, help="How to report."
+)
 @click.option("--data", type=click.Path(file_okay=False, path_type=Path), help="New folder; keeps Kafka's data in it.")
 def demo(cluster: str, seconds: float, seed: int | None, runtime: str, output: str, data: Path | None) -> None:
     """Show it all on this machine: a workload, faults, and whether the log is right.

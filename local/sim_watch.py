@@ -87,7 +87,7 @@ class WatchStream:
         self._mute_ends: float | None = None
         now = time.monotonic()
         asked = watch.options.timeout_s
-        timeout_s = asked if asked > 0 else _DEFAULT_TIMEOUT_S * random.uniform(1, 2)  # noqa: S311
+        timeout_s = asked if asked > 0 else _DEFAULT_TIMEOUT_S * random.uniform(1, 2)  # noqa: S311 - spreads load, keeps no secret
         self._deadline = now + timeout_s
         self._bookmark_at = self._next_bookmark(now)
 

@@ -22,7 +22,7 @@ class Restart(ProcessorError):  # noqa: N818 - named by what to do, as the tree 
     """Anything ambiguous: whether the transaction was committed shows only after a new fence."""
 
 
-class Stop(ProcessorError):  # noqa: N818
+class Stop(ProcessorError):  # noqa: N818 - as above
     """Going on would skip something or repeat for ever."""
 
 

@@ -248,7 +248,7 @@ def _load_found(settings: ClusterSettings, configuration: client.Configuration) 
     named = settings.kubeconfig is not None or settings.context is not None
     if not named:
         try:
-            incluster_config.load_incluster_config(client_configuration=configuration)  # type: ignore[no-untyped-call]
+            incluster_config.load_incluster_config(client_configuration=configuration)  # type: ignore[no-untyped-call]  # upstream has no types
         except config.ConfigException:
             pass
         else:

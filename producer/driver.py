@@ -197,7 +197,7 @@ class Driver(threading.Thread):
     def _audit_later(self) -> None:
         interval = self._machine.rules.audit_interval_s
         if interval > 0:
-            self._ring_later(AuditDue(), interval * (1.0 + random.uniform(-JITTER, JITTER)))  # noqa: S311
+            self._ring_later(AuditDue(), interval * (1.0 + random.uniform(-JITTER, JITTER)))  # noqa: S311 - spreads load
 
 
 def begin(driver: Driver, start: Start) -> None:

@@ -18,5 +18,5 @@ class SinkFailed(ProducerError):  # noqa: N818 - named by the state, as the tree
     """The sink can never write again, or was closed."""
 
 
-class SessionFailed(ProducerError):  # noqa: N818
+class SessionFailed(ProducerError):  # noqa: N818 - as above
     """A session thread ended with an exception; the cause is attached."""

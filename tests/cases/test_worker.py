@@ -71,7 +71,7 @@ def test_a_killed_worker_remembers_what_it_had_committed(log, worker):
 
 def test_nothing_is_committed_in_a_pause(log, worker):
     log.pause()
-    time.sleep(0.1)
+    time.sleep(0.1)  # in which a worker that does not wait would commit
     assert log.end("changes", 0) == 0
     log.resume()
     feed(log, 0)
