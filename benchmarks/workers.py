@@ -144,7 +144,9 @@ def offsets(port: int) -> float:
             page = answer.read().decode()
     except OSError:
         return 0
-    return sum(float(value) for value in re.findall(r"^kubecdc_processor_source_offset\{.*\} (\S+)$", page, re.M))
+    return sum(
+        float(value) for value in re.findall(r"^kubecdc_processor_source_offset\{.*\} (\S+)$", page, re.MULTILINE)
+    )
 
 
 def _cpu(pid: int) -> float:
@@ -160,9 +162,9 @@ def main(events: int = EVENTS, runtimes: tuple[str, ...] = ("plain", "faust")) -
             limit = bare(broker.bootstrap, runtime, records)
             speed = work(broker.bootstrap, runtime, runtime, records, Path(folder) / f"{runtime}.log")
             print(
-                f"{runtime} worker, {events} events of {BYTES} bytes: {speed.rate:.0f}/s ({speed.cpu_us:.0f} us CPU each,"
-                f" first batch after {speed.start_s:.1f} s), {speed.rate / limit:.3f} of a bare consume loop"
-                f" ({limit:.0f}/s); target {TARGETS[runtime]}/s",
+                f"{runtime} worker, {events} events of {BYTES} bytes: {speed.rate:.0f}/s"
+                f" ({speed.cpu_us:.0f} us CPU each, first batch after {speed.start_s:.1f} s),"
+                f" {speed.rate / limit:.3f} of a bare consume loop ({limit:.0f}/s); target {TARGETS[runtime]}/s",
                 flush=True,
             )
 

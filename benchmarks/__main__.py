@@ -1,0 +1,8 @@
+"""`python -m benchmarks`: everything that is measured, one after the other."""
+
+from __future__ import annotations
+
+from benchmarks import listing, workers
+
+workers.main()
+listing.main()
