@@ -116,11 +116,14 @@ def test_a_hole_can_be_reported_instead(log: Log, caplog: pytest.LogCaptureFixtu
 
 
 def test_a_hole_that_compaction_may_have_made_is_none(log: Log):
+    """The broker may really take the first record, and at any time: both are right."""
     now_ms = int(time.time() * 1000)
     log.write(LIFE[0], LIFE[2], at_ms=now_ms - 8 * 24 * HOUR_MS)
     log.write(change(uid="u2"))
     with kubecdc.replay(log.bootstrap, prefix=log.prefix) as reading:
-        assert len(list(reading)) == 3
+        found = list(reading)
+        assert [each for each in found if each.uid == "u1"] in ([LIFE[0], LIFE[2]], [LIFE[2]])
+        assert [each.uid for each in found if each.uid != "u1"] == ["u2"]
         assert not reading.history.whole
         assert abs(reading.history.from_ms - (now_ms - 7 * 24 * HOUR_MS)) < 600_000
         assert "before it the last state of each object" in str(reading.history)
