@@ -1,7 +1,7 @@
 """Crash points: a test hook that ends the process with SIGKILL at a named place of a partition task.
 
 `KUBECDC_CRASH_AT=<point>[:<n>]` kills at the n-th time (1 when left out) that the process passes the point; without the
-variable nothing happens. The points, in the order of a batch: `in_recovery` (fenced, state half read), `after_begin`,
+variable nothing happens. The points, in the order of a batch: `in_recovery` (fenced, state read), `after_begin`,
 `after_produce`, `before_commit` (all records are with the broker), `commit_sent_no_reply`, `after_commit`,
 `before_ack` (memory is ahead, the shell does not know).
 """

@@ -42,6 +42,7 @@ RECOVERY_SILENCE_S = 30.0
 # Readers wait for an open transaction; its end comes with the next owner's fence, and this only where there is none.
 TRANSACTION_TIMEOUT_MS = 60_000
 READ_RECORDS = 5_000
+READ_S = 0.05  # a call waits that long for more, even at the end
 BUFFER_KB = 64 * 1024
 PARTITION_EOF = KafkaError._PARTITION_EOF
 FENCED = frozenset({KafkaError._FENCED, KafkaError.INVALID_PRODUCER_EPOCH, KafkaError.PRODUCER_FENCED})
@@ -171,7 +172,7 @@ def _read_to(consumer: Consumer, end: int, *, first_only: bool) -> dict[bytes, b
     latest: dict[bytes, bytes] = {}
     position, moved_at = 0, time.monotonic()
     while position < end:
-        for message in consumer.consume(READ_RECORDS, 0.5):
+        for message in consumer.consume(READ_RECORDS, READ_S):
             error = message.error()
             offset = message.offset() or 0
             if error is None:
@@ -187,7 +188,6 @@ def _read_to(consumer: Consumer, end: int, *, first_only: bool) -> dict[bytes, b
                 position = max(position, offset)
             else:
                 raise KafkaException(error)
-        crash.point("in_recovery")
         if first_only and latest:
             break
         if time.monotonic() - moved_at > RECOVERY_SILENCE_S:

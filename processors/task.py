@@ -107,6 +107,7 @@ class PartitionTask:
         writer.fence()
         memory = self._empty()
         stored = self._cluster.committed(self._cluster.names.state, self.partition)
+        crash.point("in_recovery")
         self._check(stored)
         for key, value in stored.items():
             try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
@@ -157,9 +158,10 @@ class Log:
         )
         consumer.assign([TopicPartition(topic, partition, OFFSET_BEGINNING)])
         found: list[Raw] = []
+        deadline = time.monotonic() + 60
         try:
-            while True:
-                for message in consumer.consume(1000, 10):
+            while time.monotonic() < deadline:
+                for message in consumer.consume(1000, 0.1):
                     error = message.error()
                     if error is None:
                         found.append((message.offset() or 0, message.timestamp()[1], message.key(), message.value()))
@@ -167,6 +169,7 @@ class Log:
                         return found
                     else:
                         raise AssertionError(error.str())
+            raise AssertionError(f"{topic} [{partition}] has no end: an open transaction?")
         finally:
             consumer.close()
 
