@@ -1,0 +1,92 @@
+"""The Faust worker: exact through kills, equal to the plain loop, and built on names that this Faust really has."""
+
+from __future__ import annotations
+
+import inspect
+import subprocess
+import sys
+from importlib.metadata import version
+
+import faust
+import pytest
+from faust.transport import consumer as base
+from faust.transport.drivers import aiokafka as driver
+
+from kubecdc.errors import Misconfigured
+from processors import app
+from processors.metrics import Metrics
+from processors.settings import KafkaSettings, WorkerSettings
+from tests.processors import workers
+from tests.processors.log import Log
+
+
+@pytest.fixture
+def log(quick_broker):
+    return Log(quick_broker.bootstrap, partitions=4)
+
+
+def test_kill_9_at_every_point_leaves_the_log_exact(log, tmp_path):
+    workers.crash_everywhere(log, tmp_path, "faust")
+    assert log.exact()
+
+
+def test_both_shells_write_the_same_log_and_take_over_from_each_other(quick_broker, tmp_path):
+    logs = [Log(quick_broker.bootstrap, partitions=2) for _ in range(2)]
+    for log in logs:
+        log.first_list(f"u{n}" for n in range(20))
+    for log in logs:
+        log.history(300)
+    for log, order in zip(logs, (("plain", "faust"), ("faust", "plain")), strict=True):
+        workers.finish(log, workers.start(log, tmp_path, order[0]))
+        log.history(200, start=400)
+        workers.finish(log, workers.start(log, tmp_path, order[1]))
+        assert log.exact()
+    for partition in range(2):
+        assert logs[0].changes(partition) == logs[1].changes(partition)
+
+
+def test_importing_reads_no_environment_and_a_missing_setting_is_told_without_a_traceback():
+    code = "import processors.app as a; print('imported'); a.app"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env={"PATH": ""}, check=False)
+    assert done.stdout == "" or done.stdout == "imported\n"
+    assert done.returncode == 2
+    assert done.stderr == "error: --bootstrap is required: give it, or set KUBECDC_BOOTSTRAP\n"
+
+
+def test_faust_has_the_names_that_this_worker_rests_on():
+    """They are not promised: a new version of Faust must be looked at before its pin moves."""
+    assert version("faust-streaming") == "0.15.3"
+    consumer = driver.Consumer
+    for name in ("_wait_next_records", "_drain_messages", "seek_to_committed", "on_partitions_revoked", "force_commit"):
+        assert inspect.iscoroutinefunction(inspect.unwrap(getattr(consumer, name))), name
+    for name in ("_commit_offsets", "assignment", "on_start", "on_stop"):
+        assert hasattr(consumer, name), name
+    assert list(inspect.signature(consumer._drain_messages).parameters) == ["self", "fetcher"]
+    assert list(inspect.signature(consumer._wait_next_records).parameters) == ["self", "timeout"]
+    assert "consumer._drain_messages(self)" in inspect.getsource(base.Fetcher)
+    assert "self.seek_to_committed()" in inspect.getsource(base.Consumer.perform_seek)
+    assert "self.force_commit(" in inspect.getsource(base.Consumer.commit)
+    assert hasattr(driver.AIOKafkaConsumerThread, "call_thread")
+    assert not inspect.iscoroutinefunction(driver.AIOKafkaConsumerThread.seek)
+
+
+def test_the_app_uses_none_of_what_can_lose_or_repeat():
+    settings = WorkerSettings(KafkaSettings("127.0.0.1:1", "p", "a", session_timeout_s=8.0))
+    made = app.build(settings, Metrics())
+    assert made.conf.processing_guarantee == faust.types.enums.ProcessingGuarantee.AT_LEAST_ONCE
+    assert made.conf.broker_session_timeout == 8.0
+    assert made.conf.id == "a"
+    assert not made.tables
+    assert not made.agents
+    assert made.transport.Consumer.events == "p.events"
+
+
+def test_properties_of_tls_and_sasl_reach_faust():
+    assert app.credentials({}) is None
+    sasl = app.credentials(
+        {"security.protocol": "SASL_SSL", "sasl.mechanism": "SCRAM-SHA-512", "sasl.username": "u", "sasl.password": "p"}
+    )
+    assert (sasl.username, sasl.password, sasl.mechanism.value) == ("u", "p", "SCRAM-SHA-512")
+    assert sasl.ssl_context is not None
+    with pytest.raises(Misconfigured, match="certificates cannot be read"):
+        app.credentials({"security.protocol": "ssl", "ssl.ca.location": "/does/not/exist"})
