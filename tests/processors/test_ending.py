@@ -1,0 +1,26 @@
+"""The end of a worker names the reason, and tells by its status who can mend it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+
+@pytest.mark.parametrize(
+    ("reason", "status", "told"),
+    [
+        ("Misconfigured('a', 'b')", 2, "error: a\nerror: b\n"),
+        ("Unreachable('no Kafka')", 2, "error: no Kafka\n"),
+        ("Fenced('taken over')", 1, "error: taken over\n"),
+    ],
+)
+def test_reason_and_status(reason, status, told):
+    code = (
+        "from kubecdc.errors import *; from processors.errors import *; from processors.ending import end_process\n"
+        "import threading; threading.Thread(target=threading.Event().wait).start()\n"  # a thread that hangs
+        f"end_process({reason})"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=30, check=False)
+    assert (done.returncode, done.stderr) == (status, told)
