@@ -131,13 +131,18 @@ def brokers(bootstrap: str, properties: Properties = ()) -> int:
         raise _unreachable(bootstrap, error) from error
 
 
-def require_topics(bootstrap: str, prefix: str, properties: Properties = ()) -> int:
-    """The partition count of sound topics. Raises Misconfigured with everything that is wrong, or Unreachable."""
+def sound_topics(bootstrap: str, prefix: str, properties: Properties = ()) -> dict[str, LiveTopic]:
+    """Our topics, if nothing is wrong with them. Raises Misconfigured with everything that is, or Unreachable."""
     live = live_topics(bootstrap, prefix, properties)
     problems = check(prefix, live)
     if problems:
         raise Misconfigured(*problems)
-    return live[TopicNames.under(prefix).events].partitions
+    return live
+
+
+def require_topics(bootstrap: str, prefix: str, properties: Properties = ()) -> int:
+    """The partition count of sound topics. Raises as `sound_topics` does."""
+    return sound_topics(bootstrap, prefix, properties)[TopicNames.under(prefix).events].partitions
 
 
 def create_topics(bootstrap: str, specs: Sequence[TopicSpec], properties: Properties = ()) -> list[str]:

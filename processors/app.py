@@ -25,11 +25,12 @@ from faust.transport.drivers import aiokafka as driver
 from faust.types import TP
 
 from kubecdc.errors import KubecdcError, Misconfigured
+from kubecdc.probes import MetricsServer
 from kubecdc.topics import MAX_MESSAGE_BYTES, TopicNames
 from processors import settings
 from processors.ending import end_process
 from processors.errors import ProcessorError
-from processors.metrics import Metrics, MetricsServer
+from processors.metrics import Metrics
 from processors.tasks import Tasks
 
 POLL_S = 0.5
@@ -55,7 +56,7 @@ class EventsConsumer(driver.Consumer):
         try:
             self.tasks = await asyncio.to_thread(Tasks, self.worker, self.metrics)
             if self.worker.metrics_port is not None:
-                MetricsServer(self.worker.metrics_port, self.metrics, lambda: True, self.tasks.ready)
+                MetricsServer(self.worker.metrics_port, self.metrics.registry, lambda: True, self.tasks.ready)
         except KubecdcError as error:
             end_process(error)
         self.tasks.watch(self._ended, end_process)

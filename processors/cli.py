@@ -14,11 +14,12 @@ from typing import Any
 
 import click
 
+from kubecdc.probes import MetricsServer
 from kubecdc.settings import options
 from processors import settings
 from processors.errors import ProcessorError
 from processors.kafka import Cluster
-from processors.metrics import Metrics, MetricsServer
+from processors.metrics import Metrics
 from processors.plain import Worker
 
 log = logging.getLogger(__name__)
@@ -40,7 +41,7 @@ def _run_plain(settings_: settings.WorkerSettings, level: str) -> None:
     metrics = Metrics()
     worker = Worker(settings_, metrics)
     if settings_.metrics_port is not None:
-        server = MetricsServer(settings_.metrics_port, metrics, lambda: True, worker.tasks.ready)
+        server = MetricsServer(settings_.metrics_port, metrics.registry, lambda: True, worker.tasks.ready)
         log.info("metrics on port %d", server.port)
     try:
         worker.run(_stop_on_signals())

@@ -23,12 +23,11 @@ from confluent_kafka import (
 )
 from confluent_kafka.admin import (  # type: ignore[attr-defined]  # documented, but not in the stubs' __all__
     AdminClient,
-    ConfigResource,
     OffsetSpec,
-    ResourceType,
 )
 
-from kubecdc import errors, topics
+from kubecdc import kafka as library
+from kubecdc import topics
 from processors import crash
 from processors.errors import Fenced, Restart, Stalled
 from processors.settings import KafkaSettings
@@ -62,12 +61,9 @@ class Layout:
 def base(settings: KafkaSettings) -> dict[str, Any]:
     """What every client is told; librdkafka's own complaints are debug lines, since calls report errors."""
     return {
-        "bootstrap.servers": settings.bootstrap,
+        **library.connection(settings.bootstrap),
         "client.id": f"kubecdc-{settings.app}",
-        "socket.connection.setup.timeout.ms": int(ANSWER_S * 1000),
-        "logger": logging.getLogger("processors.kafka.client"),
         "log_level": 2,
-        "error_cb": lambda error: log.debug("kafka: %s", error),
         **dict(settings.properties),
     }
 
@@ -88,30 +84,10 @@ class Cluster:
 
     def layout(self) -> Layout:
         """Check the live topics. Raises Misconfigured with all that is wrong, or Unreachable."""
-        try:
-            live = self._live()
-        except (KafkaException, TimeoutError) as error:
-            raise errors.Unreachable(
-                f"Kafka at {self.settings.bootstrap} does not answer ({text(error)}): check --bootstrap and the broker"
-            ) from error
-        problems = topics.check(self.settings.prefix, live)
-        if problems:
-            raise errors.Misconfigured(*problems)
+        settings = self.settings
+        live = library.sound_topics(settings.bootstrap, settings.prefix, settings.properties)
         events = live[self.names.events]
         return Layout(events.partitions, int(events.config["min.compaction.lag.ms"]))
-
-    def _live(self) -> dict[str, topics.LiveTopic]:
-        known = self._admin.list_topics(timeout=ANSWER_S).topics
-        ours = (self.names.events, self.names.changes, self.names.state, self.names.positions)
-        asked = [ConfigResource(ResourceType.TOPIC, name) for name in ours if name in known]
-        answers = self._admin.describe_configs(asked, request_timeout=ANSWER_S) if asked else {}
-        live = {}
-        for resource, future in answers.items():
-            config = {key: str(entry.value) for key, entry in future.result(timeout=ANSWER_S).items()}
-            partitions = known[resource.name].partitions.values()
-            replication = min((len(partition.replicas) for partition in partitions), default=0)
-            live[resource.name] = topics.LiveTopic(resource.name, len(partitions), replication, config)
-        return live
 
     def low_watermark(self, topic: str, partition: int) -> int:
         """First offset that the partition still has. Raises Restart."""

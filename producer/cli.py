@@ -20,11 +20,12 @@ import orjson
 
 from kubecdc import settings, topics
 from kubecdc.codec import SchemaIds
+from kubecdc.probes import MetricsServer
 from producer.cluster import Cluster
 from producer.errors import ProducerError
 from producer.kafka import KafkaSink
 from producer.keys import kept_key
-from producer.metrics import Metrics, MetricsServer
+from producer.metrics import Metrics
 from producer.options import OPTIONS, Options, build, check
 from producer.service import Producer
 
@@ -87,7 +88,7 @@ def _registry(url: str | None) -> SchemaIds | None:
 def _serve(port: int | None, metrics: Metrics, producer: Producer) -> MetricsServer | None:
     if port is None:
         return None
-    server = MetricsServer(port, metrics, producer.healthy, producer.ready)
+    server = MetricsServer(port, metrics.registry, producer.healthy, producer.ready)
     log.info("metrics on port %d", server.port)
     return server
 

@@ -24,7 +24,7 @@ REGISTRIES = re.compile(
     r"files\.python" r"hosted\.org|py" r"pi\.org|repo\d?\.maven|maven\.org|jf" r"rog|art" r"ifactory|nex" r"us\."
 )
 SECRETS = re.compile(r"^\s*-----BEGIN [A-Z ]*PRIVATE KEY-----$|AK" r"IA[0-9A-Z]{16}")
-# What breaks a rule today and is owed; nothing may be added.
+# What breaks a rule today and is owed. The lists are exact: mending one fails here until its line is taken out.
 LARGE = {
     "local/apiserver.py: ApiServer",
     "processors/partition.py: Partition",
@@ -33,8 +33,7 @@ LARGE = {
 }
 UNTESTED_BY_NAME = {
     *("local/etcd.py", "local/sim_discovery.py", "local/sim_log.py", "local/sim_objects.py", "local/sim_reads.py"),
-    *("local/sim_status.py", "local/sim_wire.py", "processors/cli.py", "processors/crash.py", "processors/ending.py"),
-    *("processors/kafka.py", "processors/metrics.py", "processors/settings.py", "processors/tasks.py"),
+    *("local/sim_status.py", "local/sim_wire.py"),
 }
 TEXT = {".py", ".md", ".toml", ".yaml", ".yml", ".avsc", ".json", ".sh", "", ".cfg", ".ini"}
 
@@ -145,7 +144,7 @@ def test_every_module_has_a_test_module_of_its_name():
             continue
         if not (ROOT / "tests" / package / f"test_{stem}.py").exists():
             missing.append(named(path))
-    assert set(missing) <= UNTESTED_BY_NAME
+    assert set(missing) == UNTESTED_BY_NAME
 
 
 def test_test_packages_mirror_ours_and_cannot_shadow_them():

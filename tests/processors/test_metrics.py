@@ -8,7 +8,8 @@ import urllib.request
 import pytest
 
 from kubecdc.errors import Misconfigured
-from processors.metrics import Metrics, MetricsServer
+from kubecdc.probes import MetricsServer
+from processors.metrics import Metrics
 
 
 def test_verdicts_changes_and_gaps_are_told_apart():
@@ -31,7 +32,7 @@ def test_a_partition_that_is_gone_leaves_no_gauge():
 
 def test_probes_follow_what_they_are_told():
     ready = [False]
-    server = MetricsServer(0, Metrics(), lambda: True, lambda: ready[0])
+    server = MetricsServer(0, Metrics().registry, lambda: True, lambda: ready[0])
     base = f"http://127.0.0.1:{server.port}"
     try:
         assert urllib.request.urlopen(f"{base}/healthz").status == 200
@@ -41,6 +42,6 @@ def test_probes_follow_what_they_are_told():
         assert urllib.request.urlopen(f"{base}/readyz").status == 200
         assert b"kubecdc_processor_restarts_total" in urllib.request.urlopen(f"{base}/metrics").read()
         with pytest.raises(Misconfigured, match=f"--metrics-port {server.port} cannot be used"):
-            MetricsServer(server.port, Metrics(), lambda: True, lambda: True)
+            MetricsServer(server.port, Metrics().registry, lambda: True, lambda: True)
     finally:
         server.close()

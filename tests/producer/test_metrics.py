@@ -9,7 +9,8 @@ import urllib.request
 import pytest
 
 from kubecdc.errors import Misconfigured
-from producer.metrics import Metrics, MetricsServer, StreamMetrics
+from kubecdc.probes import MetricsServer
+from producer.metrics import Metrics, StreamMetrics
 
 
 def get(port: int, path: str) -> tuple[int, str]:
@@ -30,7 +31,7 @@ def test_pages_and_probes() -> None:
     stream.phase("waiting")
     stream.frame()
     state = {"healthy": True, "ready": False}
-    server = MetricsServer(0, metrics, lambda: state["healthy"], lambda: state["ready"])
+    server = MetricsServer(0, metrics.registry, lambda: state["healthy"], lambda: state["ready"])
     try:
         status, text = get(server.port, "/metrics")
         assert status == 200
@@ -53,4 +54,4 @@ def test_a_port_in_use_is_told() -> None:
         taken.bind(("", 0))
         taken.listen()
         with pytest.raises(Misconfigured, match="metrics-port"):
-            MetricsServer(taken.getsockname()[1], Metrics(), lambda: True, lambda: True)
+            MetricsServer(taken.getsockname()[1], Metrics().registry, lambda: True, lambda: True)

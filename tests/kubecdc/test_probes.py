@@ -1,0 +1,31 @@
+"""The page and the probes are served, and a port that cannot be had is told."""
+
+from __future__ import annotations
+
+import urllib.error
+import urllib.request
+
+import pytest
+from prometheus_client import CollectorRegistry, Counter
+
+from kubecdc.errors import Misconfigured
+from kubecdc.probes import MetricsServer
+
+
+def test_probes_follow_what_they_are_told():
+    ready = [False]
+    registry = CollectorRegistry()
+    Counter("seen", "Things seen", registry=registry).inc(3)
+    server = MetricsServer(0, registry, lambda: True, lambda: ready[0])
+    base = f"http://127.0.0.1:{server.port}"
+    try:
+        assert urllib.request.urlopen(f"{base}/healthz").status == 200
+        with pytest.raises(urllib.error.HTTPError, match="503"):
+            urllib.request.urlopen(f"{base}/readyz")
+        ready[0] = True
+        assert urllib.request.urlopen(f"{base}/readyz").status == 200
+        assert b"seen_total 3.0" in urllib.request.urlopen(f"{base}/metrics").read()
+        with pytest.raises(Misconfigured, match=f"--metrics-port {server.port} cannot be used"):
+            MetricsServer(server.port, CollectorRegistry(), lambda: True, lambda: True)
+    finally:
+        server.close()
