@@ -12,6 +12,7 @@ import http.client
 import json
 import os
 import secrets
+import shutil
 import ssl
 from dataclasses import dataclass
 from pathlib import Path
@@ -173,6 +174,23 @@ class ApiServer:
         A running kube-apiserver serves what its watch cache holds until it is restarted.
         """
         etcd.compact(self.etcd_url, revision)
+
+    def snapshot(self, folder: Path) -> None:
+        """Copy etcd's data to `folder` while it stands still, as a snapshot of its volume does."""
+        if self._etcd is None or not self._etcd.alive:
+            raise LocalError("there is no etcd to copy: call start()")
+        self._etcd.freeze()
+        try:
+            shutil.copytree(self._folder / "etcd", folder)
+        finally:
+            self._etcd.thaw()
+
+    def restore(self, folder: Path) -> None:
+        """Go back to a snapshot, revisions included; etcd runs afterwards, kube-apiserver does not."""
+        self.stop()
+        shutil.rmtree(self._folder / "etcd")
+        shutil.copytree(folder, self._folder / "etcd")
+        self._start_etcd()
 
     def write_kubeconfig(self, path: Path, user: User) -> None:
         """Write a kubeconfig file with which `user` talks to this server."""

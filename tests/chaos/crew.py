@@ -13,7 +13,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from local import children
@@ -35,7 +35,6 @@ class Member:
     child: children.Child | None = None
     due: float | None = None
     crash_at: str = ""
-    held: bool = field(default=False)  # frozen, and to be thawed by whoever froze it
 
     @property
     def kind(self) -> str:
@@ -49,6 +48,7 @@ class Crew:
         self._folder = folder
         self._members = {name: Member(name, argv) for name, argv in commands.items()}
         self._lock = threading.RLock()
+        self._paused: set[str] = set()
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._supervise, name="supervisor", daemon=True)
         self.crashed: Counter[str] = Counter()
@@ -73,15 +73,37 @@ class Crew:
         """End it with SIGTERM."""
         self._end(name, again_after_s, "", orderly=True)
 
-    def freeze(self, name: str, seconds: float) -> None:
-        """SIGSTOP, wait, SIGCONT; one that is killed meanwhile stays dead."""
+    def freeze(self, name: str, seconds: float) -> bool:
+        """SIGSTOP, wait, SIGCONT; one that is killed meanwhile stays dead. False when it does not run."""
         with self._lock:
             child = self._members[name].child
             if child is None or not child.alive:
-                return
+                return False
             child.freeze()
         self._over.wait(seconds)
         child.thaw()
+        return True
+
+    def pause(self, kind: str) -> bool:
+        """End all of a kind in order, and start none until `resume`; waits until those are gone."""
+        self._paused.add(kind)
+        gone = [self._take(name) for name in self.names(kind)]
+        for child in gone:
+            if child is not None and child.alive:
+                child.stop(STOP_S)
+        return self.running(kind) == 0
+
+    def resume(self, kind: str) -> None:
+        """Start again who was running."""
+        self._paused.discard(kind)
+
+    def _take(self, name: str) -> children.Child | None:
+        with self._lock:
+            member = self._members[name]
+            child, member.child, member.crash_at = member.child, None, ""
+            if child is not None:
+                member.due = time.monotonic()
+            return child
 
     def launch(self) -> None:
         """Start everyone, and watch over them."""
@@ -131,7 +153,7 @@ class Crew:
                 return
             self._count_end(member, member.child)
             member.child, member.due, member.crash_at = None, now + RESPAWN_S, ""
-        elif member.due is not None and now >= member.due:
+        elif member.due is not None and now >= member.due and member.kind not in self._paused:
             member.due = None
             member.child = self._spawn(member)
 

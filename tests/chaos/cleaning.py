@@ -1,0 +1,142 @@
+"""Forced compaction of the events topic while no worker runs: versions are gone before anybody has read them.
+
+The lag that protects history is taken away for the time of the outage, as somebody's wrong setting would, and put back.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
+
+from kubecdc.codec import Codec
+from kubecdc.records import Progress
+from kubecdc.topics import HISTORY_MS
+from kubecdc.wire import PROGRESS_KEY
+from processors.errors import ProcessorError
+from processors.kafka import Cluster
+from processors.settings import KafkaSettings
+from tests.chaos.crew import Crew
+from tests.chaos.kafkas import NAMES, PARTITIONS, PREFIX
+
+OUTAGE_S = 12.0
+CLEANED_S = 25.0
+LOOK_S = 0.5
+HASTE = {"min.compaction.lag.ms": "0", "segment.ms": "1000", "min.cleanable.dirty.ratio": "0.01"}
+PATIENCE = {"min.compaction.lag.ms": str(HISTORY_MS), "segment.ms": "604800000", "min.cleanable.dirty.ratio": "0.5"}
+
+
+@dataclass(frozen=True, slots=True)
+class Outage:
+    """`done` is the next offset of each partition when the workers had stopped; `removed` records were never read."""
+
+    done: Mapping[int, int]
+    removed: int
+
+
+def compact_events(bootstrap: str, crew: Crew) -> Outage | None:
+    """Stop all workers, let events gather, compact them, start the workers again.
+
+    None when the workers or Kafka did not allow it just then; nothing was compacted in that case.
+    """
+    pause = threading.Event()
+    try:
+        if not crew.pause("worker"):
+            return None
+        done = {partition: offset + 1 for partition, offset in positions(bootstrap).items()}
+        pause.wait(OUTAGE_S)
+        ends = _ends(bootstrap)
+        _alter(bootstrap, HASTE)
+        try:
+            waiting = sum(ends[partition] - offset for partition, offset in done.items())
+            return Outage(done, _removed(bootstrap, done, ends, waiting))
+        finally:
+            _alter(bootstrap, PATIENCE)
+    except (ProcessorError, KafkaException):
+        return None
+    finally:
+        crew.resume("worker")
+
+
+def _removed(bootstrap: str, done: Mapping[int, int], ends: Mapping[int, int], waiting: int) -> int:
+    """Wait until some of the records that wait are gone; returns how many."""
+    until = time.monotonic() + CLEANED_S
+    removed = 0
+    while not removed and time.monotonic() < until:
+        threading.Event().wait(LOOK_S)
+        with suppress(KafkaException):
+            removed = waiting - sum(_count(bootstrap, p, done[p], ends[p]) for p in done)
+    return removed
+
+
+def positions(bootstrap: str) -> dict[int, int]:
+    """The last source offset whose effects are committed, by partition. Raises ProcessorError."""
+    cluster = Cluster(KafkaSettings(bootstrap, PREFIX, PREFIX))
+    codec = Codec()
+    found = {}
+    for partition in range(PARTITIONS):
+        value = cluster.committed(NAMES.state, partition).get(PROGRESS_KEY)
+        record = codec.decode(value) if value is not None else None
+        found[partition] = record.src_offset if isinstance(record, Progress) else -1
+    return found
+
+
+def _alter(bootstrap: str, settings: dict[str, str]) -> None:
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    entries = [ConfigEntry(k, v, incremental_operation=AlterConfigOpType.SET) for k, v in settings.items()]
+    resource = ConfigResource(ResourceType.TOPIC, NAMES.events, incremental_configs=entries)
+    for attempt in range(30):
+        try:
+            admin.incremental_alter_configs([resource])[resource].result(10)
+        except (KafkaException, TimeoutError):
+            if attempt == 29:
+                raise
+            threading.Event().wait(1.0)
+        else:
+            return
+
+
+def _ends(bootstrap: str) -> dict[int, int]:
+    consumer = _consumer(bootstrap)
+    try:
+        return {p: consumer.get_watermark_offsets(TopicPartition(NAMES.events, p), 10)[1] for p in range(PARTITIONS)}
+    finally:
+        consumer.close()
+
+
+def _count(bootstrap: str, partition: int, begin: int, end: int) -> int:
+    """How many records there are in `[begin, end)`."""
+    if begin >= end:
+        return 0
+    consumer = _consumer(bootstrap)
+    try:
+        consumer.assign([TopicPartition(NAMES.events, partition, begin)])
+        count = 0
+        until = time.monotonic() + 10
+        while time.monotonic() < until:
+            for message in consumer.consume(500, 0.2):
+                offset = message.offset() or 0
+                if offset >= end or message.error() is not None:
+                    return count
+                count += 1
+        raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
+    finally:
+        consumer.close()
+
+
+def _consumer(bootstrap: str) -> Consumer:
+    return Consumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": "chaos-count",
+            "auto.offset.reset": "earliest",
+            "enable.auto.commit": False,
+            "enable.partition.eof": True,
+            "log_level": 0,
+        }
+    )

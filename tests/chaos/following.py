@@ -1,0 +1,89 @@
+"""Following topics while they grow: everything that was ever written, even what is compacted away later.
+
+Unlike the library's reader it never gives up: brokers die here all the time. Values are decoded at once, and objects
+replaced by a digest, so that a long run fits into memory and can still be compared byte for byte.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from dataclasses import replace
+from typing import Any
+
+from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
+
+from kubecdc.codec import Codec
+from kubecdc.errors import Undecodable
+from kubecdc.records import Change, RawEvent
+from local.logs import Kept
+
+POLL_S = 0.2
+
+
+class Follower:
+    """Keeps the records of a topic between `start` and `stop`, in the order of their offsets."""
+
+    def __init__(self, bootstrap: str, topic: str, partitions: int) -> None:
+        self._consumer = Consumer(
+            {
+                "bootstrap.servers": bootstrap,
+                "group.id": "chaos-follower",
+                "enable.auto.commit": False,
+                "auto.offset.reset": "earliest",
+                "isolation.level": "read_committed",
+                "fetch.message.max.bytes": 4 * 1024 * 1024,
+                "log_level": 0,
+            }
+        )
+        self._places = [TopicPartition(topic, number, OFFSET_BEGINNING) for number in range(partitions)]
+        self._consumer.assign(self._places)
+        self._codec = Codec()
+        self._lock = threading.Lock()
+        self._kept: list[Kept] = []
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._follow, name=f"follower of {topic}", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._over.set()
+        self._thread.join()
+
+    def position(self, partition: int) -> int:
+        """The next offset that it will read; control records are passed over."""
+        return int(self._consumer.position([self._places[partition]])[0].offset)
+
+    def kept(self, after: int = 0) -> list[Kept]:
+        """What came since, as counted by `after`."""
+        with self._lock:
+            return self._kept[after:]
+
+    def _follow(self) -> None:
+        try:
+            while not self._over.is_set():
+                for message in self._consumer.consume(500, POLL_S):
+                    if message.error() is None and message.value() is not None:
+                        self._keep(message)
+        finally:
+            self._consumer.close()
+
+    def _keep(self, message: Any) -> None:
+        record = light(decoded(self._codec, message.value()))
+        with self._lock:
+            self._kept.append(Kept(message.partition(), message.offset(), message.timestamp()[1], record))
+
+
+def decoded(codec: Codec, value: bytes) -> Any:
+    try:
+        return codec.decode(value)
+    except Undecodable as error:
+        return error
+
+
+def light(record: Any) -> Any:
+    """The record with a digest in place of its object."""
+    if isinstance(record, (Change, RawEvent)) and record.object is not None:
+        return replace(record, object=hashlib.blake2b(record.object.encode(), digest_size=8).hexdigest())
+    return record

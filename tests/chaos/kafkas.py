@@ -1,0 +1,215 @@
+"""The Kafka under test: one broker or three, each behind a hostile relay for its clients, direct for the judge.
+
+Brokers have two listeners. The second is advertised with the relay's address, so that a client that begins at a relay
+stays behind relays.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+
+from confluent_kafka import ElectionType, KafkaException
+from confluent_kafka.admin import AdminClient
+
+from kubecdc.kafka import create_topics
+from kubecdc.topics import TopicNames, TopicSpec, table
+from local import ports
+from local.broker import Broker, Quorum
+from local.errors import LocalError
+from tests.chaos.relay import KafkaRelay
+
+PREFIX = "chaos"
+PARTITIONS = 3
+NAMES = TopicNames.under(PREFIX)
+DISK_MB = 1500
+FILLER = "filler"
+# Logs of which the cleaner may take all but the last seconds, once a topic lets it.
+CLEANING = {"log.cleaner.backoff.ms": "200", "log.initial.task.delay.ms": "500", "log.segment.bytes": "16777216"}
+TRIPLE = {
+    "default.replication.factor": "3",
+    "min.insync.replicas": "2",
+    "offsets.topic.replication.factor": "3",
+    "transaction.state.log.replication.factor": "3",
+    "transaction.state.log.min.isr": "2",
+    "share.coordinator.state.topic.replication.factor": "3",
+    "share.coordinator.state.topic.min.isr": "2",
+    "replica.lag.time.max.ms": "4000",
+}
+GONE_S = 60.0
+
+
+class Kafkas:
+    """Brokers that can be harmed one at a time; `clients` is where the system under test begins."""
+
+    def __init__(self, folder: Path, count: int, *, small_disk: bool = False) -> None:
+        voters = {node: ports.free_port() for node in range(1, count + 1)}
+        self._folder = folder
+        self._disk = folder / "disk" if small_disk else None
+        self._harm = threading.Lock()
+        self.brokers: list[Broker] = []
+        self.relays: list[KafkaRelay] = []
+        for node in voters:
+            behind = ports.free_port()
+            relay = KafkaRelay((ports.HOST, behind))
+            self.relays.append(relay)
+            self.brokers.append(self._broker(node, voters, behind, relay.port))
+
+    @property
+    def bootstrap(self) -> str:
+        """Past the relays: for the judge."""
+        return ",".join(broker.bootstrap for broker in self.brokers)
+
+    @property
+    def clients(self) -> str:
+        """Through the relays."""
+        return ",".join(f"{ports.HOST}:{relay.port}" for relay in self.relays)
+
+    def start(self) -> None:
+        """Start all and make the topics."""
+        if self._disk is not None:
+            self._disk.mkdir(parents=True)
+            subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={DISK_MB}m", "chaos", str(self._disk)], check=True)
+        for broker in self.brokers:
+            broker.launch()
+        for broker in self.brokers:
+            broker.wait_ready(90)
+        for relay in self.relays:
+            relay.start()
+        create_topics(self.bootstrap, self.topics())
+
+    def topics(self) -> tuple[TopicSpec, ...]:
+        return table(PREFIX, PARTITIONS, replication=3 if len(self.brokers) >= 3 else 1)
+
+    def stop(self) -> None:
+        for relay in self.relays:
+            relay.stop()
+        for broker in self.brokers:
+            broker.kill()
+        if self._disk is not None:
+            subprocess.run(["umount", "--lazy", str(self._disk)], check=False, capture_output=True)
+
+    def kill(self, pick: float, down_s: float) -> bool:
+        """SIGKILL one and start it again; False when another harm is under way."""
+        return self._alone(pick, down_s, Broker.kill)
+
+    def restart(self, pick: float) -> bool:
+        return self._alone(pick, 0.0, Broker.stop)
+
+    def freeze(self, pick: float, seconds: float) -> bool:
+        """SIGSTOP one for a while."""
+        with _trying(self._harm) as alone:
+            if alone:
+                broker = self._one(pick)
+                broker.freeze()
+                _pause(seconds)
+                broker.thaw()
+            return alone
+
+    def fill_disk(self, seconds: float) -> bool:
+        """Fill the disk until the broker gives up, make room, start it again; False without a small disk."""
+        if self._disk is None:
+            return False
+        with _trying(self._harm) as alone:
+            if alone:
+                _fill(self._disk / FILLER)
+                _pause(seconds)
+                broker = self.brokers[0]
+                until = threading.Event()
+                for _ in range(300):  # it notices with its next write
+                    if not broker.alive:
+                        break
+                    until.wait(0.1)
+                died = not broker.alive
+                (self._disk / FILLER).unlink()
+                if died:
+                    _start(broker)
+                return died
+            return False
+
+    def move_leaders(self) -> bool:
+        """Ask for the preferred leaders of all partitions."""
+        try:
+            answer = AdminClient({"bootstrap.servers": self.bootstrap}).elect_leaders(ElectionType.PREFERRED, None)
+            answer.result(15)
+        except KafkaException:
+            return False
+        return True
+
+    def calm(self) -> None:
+        """End what lasts, and wait for those that are down."""
+        for relay in self.relays:
+            relay.calm()
+        with self._harm:
+            for broker in self.brokers:
+                if not broker.alive:
+                    _start(broker)
+                broker.wait_ready(90)
+
+    def _one(self, pick: float) -> Broker:
+        return self.brokers[int(pick * len(self.brokers))]
+
+    def _alone(self, pick: float, down_s: float, harm: object) -> bool:
+        with _trying(self._harm) as alone:
+            if alone:
+                broker = self._one(pick)
+                harm(broker)  # type: ignore[operator]
+                _pause(down_s)
+                _start(broker)
+            return alone
+
+    def _broker(self, node: int, voters: Mapping[int, int], behind: int, relay_port: int) -> Broker:
+        port = ports.free_port()
+        place = self._disk if self._disk is not None and node == 1 else self._folder / f"broker-{node}"
+        properties = {
+            **CLEANING,
+            **(TRIPLE if len(voters) >= 3 else {}),
+            "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,RELAYED:PLAINTEXT",
+            "listeners": f"PLAINTEXT://{ports.HOST}:{port},RELAYED://{ports.HOST}:{behind},"
+            f"CONTROLLER://{ports.HOST}:{voters[node]}",
+            "advertised.listeners": f"PLAINTEXT://{ports.HOST}:{port},RELAYED://{ports.HOST}:{relay_port}",
+        }
+        return Broker(place / "kafka", port=port, properties=properties, quorum=Quorum(node, voters))
+
+
+class _trying:  # noqa: N801 - used as a function
+    """Take a lock if it is free; the value tells whether it was."""
+
+    def __init__(self, lock: threading.Lock) -> None:
+        self._lock = lock
+
+    def __enter__(self) -> bool:
+        self._taken = self._lock.acquire(blocking=False)
+        return self._taken
+
+    def __exit__(self, *_: object) -> None:
+        if self._taken:
+            self._lock.release()
+
+
+def _pause(seconds: float) -> None:
+    threading.Event().wait(seconds)
+
+
+def _start(broker: Broker) -> None:
+    """Start a broker; right after a crash its session or its port may still be taken."""
+    for _ in range(5):
+        try:
+            broker.start()
+        except LocalError:
+            _pause(2.0)
+        else:
+            return
+    broker.start()
+
+
+def _fill(path: Path) -> None:
+    piece = bytes(1024 * 1024)
+    try:
+        with path.open("wb", buffering=0) as stream:
+            while True:
+                stream.write(piece)
+    except OSError:
+        return  # no space left: that was the point
