@@ -8,13 +8,10 @@ older schemas are read through Avro's resolution as long as their schema is know
 from __future__ import annotations
 
 import dataclasses
-import enum
 import io
 import json
-import operator
-import types
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from importlib import resources
 from pathlib import Path
 from typing import Any, Protocol
@@ -23,6 +20,7 @@ import fastavro
 from fastavro import schema as avro_schema
 
 from kubecdc import records
+from kubecdc.compiled import Compiler, Read, Write
 from kubecdc.errors import KubecdcError, Undecodable
 
 SCHEMA_FILES = {
@@ -61,72 +59,6 @@ def fingerprint(schema: Mapping[str, Any]) -> bytes:
     return bytes.fromhex(avro_schema.fingerprint(canonical, "CRC-64-AVRO"))
 
 
-def _builder(hint: Any) -> Callable[[Any], Any] | None:
-    """Function that turns a decoded Avro value into the field's Python value; None for the identity."""
-    if isinstance(hint, type) and issubclass(hint, enum.Enum):
-        return {member.value: member for member in hint}.__getitem__
-    if dataclasses.is_dataclass(hint):
-        return _reader(typing.cast("type[Any]", hint))
-    if typing.get_origin(hint) is types.UnionType:
-        inner = _builder(next(arg for arg in typing.get_args(hint) if arg is not type(None)))
-        return inner and (lambda value: None if value is None else inner(value))
-    if typing.get_origin(hint) is tuple:
-        item = _builder(typing.get_args(hint)[0])
-        if item is None:
-            return tuple
-        return lambda values: tuple([item(value) for value in values]) if values else ()
-    return None
-
-
-def _reader(cls: type[Any]) -> Callable[[dict[str, Any]], Any]:
-    """Build by position: fastavro keeps the schema's field order, which is the class's (a test compares the two)."""
-    hints = typing.get_type_hints(cls)
-    special = [
-        (index, build)
-        for index, f in enumerate(dataclasses.fields(cls))
-        if (build := _builder(hints[f.name])) is not None
-    ]
-
-    def read(row: dict[str, Any]) -> Any:
-        values = list(row.values())
-        for index, build in special:
-            values[index] = build(values[index])
-        return cls(*values)
-
-    return read if special else lambda row: cls(*row.values())
-
-
-def _lowering(hint: Any) -> Callable[[Any], Any] | None:
-    """Function that turns a field's value into what fastavro writes; None where it takes it as it is."""
-    if dataclasses.is_dataclass(hint):
-        return _writer(typing.cast("type[Any]", hint))
-    if typing.get_origin(hint) is types.UnionType:
-        inner = _lowering(next(arg for arg in typing.get_args(hint) if arg is not type(None)))
-        return inner and (lambda value: None if value is None else inner(value))
-    if typing.get_origin(hint) is tuple:
-        item = _lowering(typing.get_args(hint)[0])
-        return item and (lambda values: [item(value) for value in values] if values else values)
-    return None
-
-
-def _writer(cls: type[Any]) -> Callable[[Any], dict[str, Any]]:
-    """Read all fields in one call, then lower the few that fastavro does not take as they are."""
-    hints = typing.get_type_hints(cls)
-    names = [f.name for f in dataclasses.fields(cls)]
-    special = [(name, low) for name in names if (low := _lowering(hints[name])) is not None]
-    if len(names) == 1:
-        return lambda record: {names[0]: getattr(record, names[0])}
-    values = operator.attrgetter(*names)
-
-    def lower(record: Any) -> dict[str, Any]:
-        row = dict(zip(names, values(record), strict=True))
-        for name, low in special:
-            row[name] = low(row[name])
-        return row
-
-    return lower
-
-
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Format:
     """Everything needed to write and read one record class."""
@@ -135,25 +67,26 @@ class _Format:
     text: str
     schema: dict[str, Any]
     header: bytes
-    lower: Callable[[Any], dict[str, Any]]
-    build: Callable[[dict[str, Any]], Any]
+    write: Write
+    read: Read
 
 
 def _format(cls: type[Any], name: str) -> _Format:
     text = schema_text(name)
     schema = typing.cast("dict[str, Any]", fastavro.parse_schema(json.loads(text)))
     header = SINGLE_OBJECT + fingerprint(json.loads(text))
-    return _Format(cls, text, schema, header, _writer(cls), _reader(cls))
+    return _Format(cls, text, schema, header, *_COMPILER.pair(schema))
 
 
-def _reordered(form: _Format, row: Any) -> Any:
-    """Bring a row that was read through another schema, and so has that one's field order, into ours."""
-    again = io.BytesIO()
+def _resolved(form: _Format, writer: dict[str, Any], body: bytes) -> bytes:
+    """The body of a record of another schema as ours would have it, by Avro's rules of resolution."""
+    stream, again = io.BytesIO(body), io.BytesIO()
+    row = fastavro.schemaless_reader(stream, writer, form.schema)
     fastavro.schemaless_writer(again, form.schema, row)
-    again.seek(0)
-    return fastavro.schemaless_reader(again, form.schema, None)
+    return again.getvalue() + stream.read()  # what is left over shows as such
 
 
+_COMPILER = Compiler(vars(records))
 FORMATS: dict[type[Any], _Format] = {cls: _format(cls, name) for cls, name in SCHEMA_FILES.items()}
 _BY_HEADER = {known.header: known for known in FORMATS.values()}
 
@@ -173,10 +106,7 @@ class Codec:
     def encode(self, record: Any) -> bytes:
         """Return the framed value of any record class of `kubecdc.records` that has a schema."""
         form = FORMATS[type(record)]
-        out = io.BytesIO()
-        out.write(self._headers.get(form.cls) or self._header(form))
-        fastavro.schemaless_writer(out, form.schema, form.lower(record))
-        return out.getvalue()
+        return (self._headers.get(form.cls) or self._header(form)) + form.write(record)
 
     def decode(self, data: bytes) -> Any:
         """Return the record. Raises Undecodable with the reason, whatever the bytes are.
@@ -184,13 +114,14 @@ class Codec:
         Unreachable is raised where a Schema Registry that is needed does not answer: the record may be sound.
         """
         try:
-            form, writer, body = self._frame(data)
-            stream = io.BytesIO(body)
-            same = writer is form.schema
-            row = fastavro.schemaless_reader(stream, writer, None if same else form.schema)
-            if stream.tell() != len(body):
-                raise Undecodable(f"{len(body) - stream.tell()} bytes after the end of the record")
-            return form.build(typing.cast("dict[str, Any]", row if same else _reordered(form, row)))
+            form = _BY_HEADER.get(data[:10])
+            start = 10
+            if form is None:
+                form, data, start = self._foreign(data)
+            record, end = form.read(data, start)
+            if end == len(data):
+                return record
+            raise Undecodable(f"{end - len(data):+d} bytes missing (+) or left over (-) at the end of the record")
         except KubecdcError:
             raise
         except Exception as error:
@@ -204,16 +135,14 @@ class Codec:
         self._headers[form.cls] = header
         return header
 
-    def _frame(self, data: bytes) -> tuple[_Format, dict[str, Any], bytes]:
+    def _foreign(self, data: bytes) -> tuple[_Format, bytes, int]:
+        """Format, bytes and where the body begins, of what is not in our own framing of a present schema."""
         if data[:2] == SINGLE_OBJECT:
-            form = _BY_HEADER.get(data[:10])
-            if form is None:
-                raise Undecodable(f"unknown schema fingerprint {data[2:10].hex()}")
-            return form, form.schema, data[10:]
-        if data[:1] == CONFLUENT and len(data) > 5:
-            form, writer = self._by_registry(int.from_bytes(data[1:5], "big"))
-            return form, writer, data[5:]
-        raise Undecodable(f"unknown framing, first bytes {data[:2].hex() or '(none)'}")
+            raise Undecodable(f"unknown schema fingerprint {data[2:10].hex()}")
+        if data[:1] != CONFLUENT or len(data) <= 5:
+            raise Undecodable(f"unknown framing, first bytes {data[:2].hex() or '(none)'}")
+        form, writer = self._by_registry(int.from_bytes(data[1:5], "big"))
+        return (form, data, 5) if writer is form.schema else (form, _resolved(form, writer, data[5:]), 0)
 
     def _by_registry(self, schema_id: int) -> tuple[_Format, dict[str, Any]]:
         known = self._by_id.get(schema_id)

@@ -10,7 +10,13 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 
-class EventType(StrEnum):
+class Name(StrEnum):
+    """A string that is one of a few. Enum's own hash is a Python function, which each lookup would call."""
+
+    __hash__ = str.__hash__
+
+
+class EventType(Name):
     """What a producer saw, or a marker about its own session."""
 
     ADDED = "ADDED"
@@ -28,7 +34,7 @@ class EventType(StrEnum):
 OBJECT_TYPES = frozenset({EventType.ADDED, EventType.MODIFIED, EventType.DELETED, EventType.LISTED})
 
 
-class Op(StrEnum):
+class Op(Name):
     """What a canonical record says about an object or a stream."""
 
     CREATED = "CREATED"
@@ -39,7 +45,7 @@ class Op(StrEnum):
     PROGRESS = "PROGRESS"
 
 
-class Cause(StrEnum):
+class Cause(Name):
     """Why history is, or may be, incomplete (design.md, "Gap causes")."""
 
     RELIST_WINDOW = "RELIST_WINDOW"

@@ -6,10 +6,6 @@ integer here: servers use up to 128 bits, and Python's `int` accepts spellings t
 
 from __future__ import annotations
 
-import re
-
-_WELL_FORMED = re.compile(r"[1-9][0-9]*", re.ASCII)
-
 
 class MalformedVersion(ValueError):  # noqa: N818 - named by what was found, as in the KEP's error
     """A resourceVersion that is empty, zero, padded, signed or holds anything but ASCII digits."""
@@ -17,7 +13,7 @@ class MalformedVersion(ValueError):  # noqa: N818 - named by what was found, as 
 
 def well_formed(rv: object) -> bool:
     """Tell whether `rv` may be compared at all."""
-    return isinstance(rv, str) and _WELL_FORMED.fullmatch(rv) is not None
+    return isinstance(rv, str) and rv.isascii() and rv.isdigit() and rv[0] != "0"
 
 
 def order(rv: str) -> tuple[int, str]:

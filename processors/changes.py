@@ -7,8 +7,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from kubecdc.construct import constructor
 from kubecdc.records import Cause, Change, EventType, Gap, Op, RawEvent, Source, StreamState, UidState
 from processors.rules import Outcome
+
+make_change, make_state, make_source = constructor(Change), constructor(UidState), constructor(Source)
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,13 +25,13 @@ class At:
 
     def source(self) -> Source:
         """The reference that canonical records carry."""
-        return Source(self.partition, self.offset, self.event.session, self.event.seq)
+        return make_source(self.partition, self.offset, self.event.session, self.event.seq)
 
 
 def of_object(at: At, known: UidState | None, outcome: Outcome, op: Op, seq: int | None) -> Change:
     """The record of an object's event; `seq` None only for a GAP that names the UID."""
     event, inferred = at.event, outcome.inferred
-    return Change(
+    return make_change(
         event.cluster,
         event.epoch,
         event.group,
@@ -141,7 +144,7 @@ def undecodable(partition: int, offset: int, why: str, now_ms: int) -> Change:
 def next_state(stream: StreamState, known: UidState | None, event: RawEvent, seq: int, *, deleted: bool) -> UidState:
     """What is known of the UID once its event is in the log."""
     rv = event.rv or ""
-    return UidState(
+    return make_state(
         event.cluster,
         event.epoch,
         event.group,

@@ -60,6 +60,7 @@ class Partition:
         self._dead: dict[str, set[str]] = {}
         self._changes: list[tuple[bytes, Change | None]] = []
         self._state: dict[bytes, StateRecord | None] = {}
+        self._touched: set[str] = set()
         self._counters: Counter[str] = Counter()
 
     @property
@@ -103,13 +104,14 @@ class Partition:
             return
         name = wire.stream_name(event.cluster, event.group, event.resource, event.scope)
         stream = self._streams.get(name) or streams.opened(event)
-        if event.type is not EventType.RELIST_START:  # which first tells how far the epoch before it was covered
+        if event.epoch > stream.epoch and event.type is not EventType.RELIST_START:  # which closes the epoch before it
             stream = streams.new_epoch(stream, event)
         session, missing = streams.enter(stream, event)
         if missing < 0:
             self._counters["repeated"] += 1
             return
-        self._counters["records_missing"] += missing
+        if missing:
+            self._counters["records_missing"] += missing
         old = self._truncated or now_ms - timestamp_ms > self._history_ms
         at = At(self._partition, offset, event, now_ms)
         if event.type in OBJECT_TYPES:
@@ -125,18 +127,16 @@ class Partition:
             if stream.floor != before:
                 self._bury(name, stream)
         self._streams[name] = stream
-        self._state[wire.stream_key(name)] = None  # its place in the order; the value is set by drain
+        self._touched.add(name)
 
     def drain(self) -> Batch:
         """Everything since the last call, with `__progress__`; memory counts it as written."""
-        state = dict(self._state)
-        for name, stream in self._streams.items():
-            key = wire.stream_key(name)
-            if key in state:
-                state[key] = stream
+        state = self._state
+        for name in sorted(self._touched):
+            state[wire.stream_key(name)] = self._streams[name]
         state[wire.PROGRESS_KEY] = Progress(self._src_offset)
         batch = Batch(self._changes, list(state.items()), dict(self._counters))
-        self._changes, self._state, self._counters = [], {}, Counter()
+        self._changes, self._state, self._touched, self._counters = [], {}, set(), Counter()
         return batch
 
     # --------------------------------------------------------------------------------------------- objects
@@ -169,7 +169,8 @@ class Partition:
         key = event.uid.encode()
         self._changes.append((key, changes.of_object(at, known, outcome, op, seq)))
         self._counters[op.value.lower()] += 1
-        self._counters["inferred_deletes"] += outcome.inferred
+        if outcome.inferred:
+            self._counters["inferred_deletes"] += 1
         if outcome.gap is not None:
             self._counters[f"gap_{outcome.gap.cause}"] += 1
         self._write(changes.next_state(stream, known, event, seq, deleted=op is Op.DELETED))

@@ -8,17 +8,17 @@ processor", and cases/README.md section 6.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from enum import StrEnum
 
 import orjson
 
-from kubecdc.records import Cause, EventType, Gap, Manager, Op, RawEvent, StreamState, UidState
+from kubecdc.construct import constructor
+from kubecdc.records import Cause, EventType, Gap, Manager, Name, Op, RawEvent, StreamState, UidState
 from kubecdc.versions import not_newer
 
 AUDIT = "audit"
 
 
-class Verdict(StrEnum):
+class Verdict(Name):
     """What became of a raw record; each is counted, and each record gets exactly one."""
 
     EMITTED = "emitted"
@@ -41,6 +41,7 @@ class Outcome:
     inferred: bool = False
 
 
+make_outcome = constructor(Outcome)
 DUPLICATE = Outcome(Verdict.DUPLICATE)
 STALE = Outcome(Verdict.STALE)
 CONFLICT = Outcome(Verdict.CONFLICT)
@@ -168,7 +169,7 @@ def _described(known: UidState, event: RawEvent, outcome: Outcome) -> Outcome:
     if event.digest and event.digest == known.digest:
         return Outcome(outcome.verdict, outcome.op, outcome.gap, noise=True, changed_by=managers)
     changed = changed_paths(known.paths, event.paths)
-    return Outcome(outcome.verdict, outcome.op, outcome.gap, changed=changed, changed_by=managers)
+    return make_outcome(outcome.verdict, outcome.op, outcome.gap, changed=changed, changed_by=managers)
 
 
 def changed_paths(before: str, after: str) -> tuple[str, ...]:
