@@ -21,6 +21,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import faust
+from aiokafka.errors import NoOffsetForPartitionError, OffsetOutOfRangeError
 from faust.transport.drivers import aiokafka as driver
 from faust.types import TP
 
@@ -29,9 +30,9 @@ from kubecdc.probes import MetricsServer
 from kubecdc.topics import MAX_MESSAGE_BYTES, TopicNames
 from processors import settings
 from processors.ending import end_process
-from processors.errors import ProcessorError
+from processors.errors import ProcessorError, Stop
 from processors.metrics import Metrics
-from processors.tasks import Tasks
+from processors.tasks import CUT_OFF, Tasks
 
 POLL_S = 0.5
 POLL_RECORDS = 4_000
@@ -56,7 +57,7 @@ class EventsConsumer(driver.Consumer):
         try:
             self.tasks = await asyncio.to_thread(Tasks, self.worker, self.metrics)
             if self.worker.metrics_port is not None:
-                MetricsServer(self.worker.metrics_port, self.metrics.registry, lambda: True, self.tasks.ready)
+                MetricsServer(self.worker.metrics_port, self.metrics.registry, self.tasks.healthy, self.tasks.ready)
         except KubecdcError as error:
             end_process(error)
         self.tasks.watch(self._ended, end_process)
@@ -109,7 +110,8 @@ class EventsConsumer(driver.Consumer):
         try:
             if self._fetch is not None:
                 await asyncio.wait([self._fetch])
-            await self._rewind()
+            if not await self._rewind() and not self.assignment():
+                self.tasks.adopt({})  # the group has nothing for us, and Faust does not ask where to begin
             while not (self.should_stop or fetcher.should_stop):
                 await self._round()
         except self.consumer_stopped_errors as error:
@@ -123,7 +125,11 @@ class EventsConsumer(driver.Consumer):
 
     async def _round(self) -> None:
         self._fetch = asyncio.ensure_future(self._wait_next_records(POLL_S))
-        records, _ = await asyncio.shield(self._fetch)
+        try:
+            records, _ = await asyncio.shield(self._fetch)
+        except (OffsetOutOfRangeError, NoOffsetForPartitionError) as error:
+            self._no_such_offset(error)
+            return
         await asyncio.sleep(0)  # a fetch that finds records at once leaves the loop to nobody else
         if not records or not self.flow_active:
             return  # without flow a rebalance has begun, and the next run rewinds
@@ -134,6 +140,14 @@ class EventsConsumer(driver.Consumer):
         }
         await asyncio.to_thread(self.tasks.process, batches, self.tasks.owned())
 
+    def _no_such_offset(self, error: Exception) -> None:
+        """End where one of our positions is gone; a partition that no task owns yet has none of ours. Raises Stop."""
+        named = error.args[0] if error.args else {}
+        partitions = [tp.partition for tp in (named if isinstance(named, Mapping) else (named,))]
+        cut = sorted(set(partitions) & set(self.tasks.positions()))
+        if cut:
+            raise Stop(CUT_OFF.format(cut))
+
     async def force_commit(self, topics: Any = None, start_new_transaction: bool = True) -> bool:
         """Tell the group where the tasks stand; Faust calls it every few seconds and before a rebalance."""
         del topics, start_new_transaction
@@ -143,18 +157,26 @@ class EventsConsumer(driver.Consumer):
         return bool(moved) and bool(await self._commit_offsets(moved))
 
 
+class _App(faust.App):
+    """Faust without the folders in which it would keep tables: there are none."""
+
+    def _create_directories(self) -> None:
+        pass
+
+
 def build(worker: settings.WorkerSettings, metrics: Metrics) -> Any:
     """Make the Faust app of a worker; it connects when it is started. Raises Misconfigured."""
     kafka = worker.kafka
     events = TopicNames.under(kafka.prefix).events
-    app: Any = faust.App(  # Any: its types know neither our consumer nor the class attributes of transports
+    app: Any = _App(  # Any: its types know neither our consumer nor the class attributes of transports
         kafka.app,
         broker=";".join(f"kafka://{broker}" for broker in kafka.bootstrap.split(",")),
         broker_credentials=credentials(dict(kafka.properties)),
         broker_session_timeout=kafka.session_timeout_s,
         broker_heartbeat_interval=kafka.session_timeout_s / 4,
         broker_max_poll_records=POLL_RECORDS,
-        consumer_auto_offset_reset="earliest",
+        consumer_auto_offset_reset="none",  # below the low watermark the task must know
+        consumer_group_instance_id=kafka.group_instance_id,
         consumer_max_fetch_size=MAX_MESSAGE_BYTES,
         autodiscover=False,
         processing_guarantee="at_least_once",

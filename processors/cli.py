@@ -6,7 +6,6 @@ import logging
 import os
 import signal
 import sys
-import tempfile
 import threading
 from collections.abc import Mapping
 from types import FrameType
@@ -41,7 +40,7 @@ def _run_plain(settings_: settings.WorkerSettings, level: str) -> None:
     metrics = Metrics()
     worker = Worker(settings_, metrics)
     if settings_.metrics_port is not None:
-        server = MetricsServer(settings_.metrics_port, metrics.registry, lambda: True, worker.tasks.ready)
+        server = MetricsServer(settings_.metrics_port, metrics.registry, worker.tasks.healthy, worker.tasks.ready)
         log.info("metrics on port %d", server.port)
     try:
         worker.run(_stop_on_signals())
@@ -76,8 +75,7 @@ def _become_faust(values: Mapping[str, Any]) -> None:
             environment[option.variable] = option.separator.join(f"{name}={text}" for name, text in value)
         else:
             environment[option.variable] = str(value)
-    folder = tempfile.mkdtemp(prefix="kubecdc-faust-")
-    faust = ["-m", "faust", "-A", "processors.app", "--datadir", folder]
+    faust = ["-m", "faust", "-A", "processors.app"]
     level = {"warning": "warn"}.get(values["log_level"], values["log_level"])
     command = [sys.executable, *faust, "worker", "-l", level, "--without-web"]
     os.execve(sys.executable, command, environment)  # noqa: S606 - the worker takes this process's place and signals

@@ -29,7 +29,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # documented,
 from kubecdc import kafka as library
 from kubecdc import topics
 from processors import crash
-from processors.errors import Fenced, Restart, Stalled
+from processors.errors import Fenced, Restart, Stalled, Stop
 from processors.settings import KafkaSettings
 
 log = logging.getLogger(__name__)
@@ -288,6 +288,7 @@ class Source:
             {
                 **base(settings),
                 "group.id": settings.app,
+                **({"group.instance.id": settings.group_instance_id} if settings.group_instance_id else {}),
                 "session.timeout.ms": int(settings.session_timeout_s * 1000),
                 "heartbeat.interval.ms": int(settings.session_timeout_s * 1000 / 4),
                 "partition.assignment.strategy": "range",
@@ -306,7 +307,7 @@ class Source:
     def poll(self, count: int, seconds: float) -> tuple[dict[int, list[Raw]], set[int]]:
         """Records by partition, and the partitions whose position no longer exists.
 
-        Raises what the callbacks raised, or Restart.
+        Raises what the callbacks raised, Restart, or Stop when the group has shut this member out.
         """
         batches: dict[int, list[Raw]] = {}
         out_of_range: set[int] = set()
@@ -324,6 +325,11 @@ class Source:
                 batches.setdefault(partition, []).append(raw)
             elif fault.code() in (KafkaError.OFFSET_OUT_OF_RANGE, KafkaError._AUTO_OFFSET_RESET):
                 out_of_range.add(partition)
+            elif fault.code() == KafkaError._FATAL or fault.fatal():  # the client sets the first only
+                raise Stop(
+                    f"the group has shut this worker out ({fault.str()}): of living workers, each needs a"
+                    " --group-instance-id of its own"
+                )
             elif not fault.retriable():
                 log.warning("events: %s", fault.str())
         return batches, out_of_range

@@ -16,7 +16,7 @@ from processors.errors import Restart, Stop, Stuck
 from processors.kafka import Source
 from processors.metrics import Metrics
 from processors.settings import WorkerSettings
-from processors.tasks import Tasks
+from processors.tasks import CUT_OFF, Tasks
 
 log = logging.getLogger(__name__)
 
@@ -68,7 +68,7 @@ class Worker:
             log.warning("%s", error)  # librdkafka tries again by itself; the watchdog sees whether that helps
             return
         if out_of_range:
-            raise Stop(f"events partitions {sorted(out_of_range)} were cut off while they were read; start again")
+            raise Stop(CUT_OFF.format(sorted(out_of_range)))
         if batches:
             self.tasks.process(batches, self.tasks.owned())
 

@@ -25,6 +25,11 @@ OPTIONS = (
     KAFKA_PROPERTY,
     Option("noise", kinds.choice("emit", "drop"), "emit", "Versions whose content is unchanged."),
     Option("runtime", kinds.choice("faust", "plain"), "faust", "The shell around the tasks."),
+    Option(
+        "group-instance-id",
+        kinds.prefix,
+        help="This worker's lasting name in the group, such as its pod's: a restart in time then moves no partition.",
+    ),
     Option("session-timeout", kinds.seconds, 10.0, "Seconds after which the group gives up on a silent worker."),
     Option("stuck-after", kinds.seconds, 120.0, "Seconds with work and without progress until the worker exits."),
     Option("metrics-port", kinds.integer(0, 65535), help="Serve /metrics, /healthz and /readyz there; 0: a free port."),
@@ -37,7 +42,9 @@ class KafkaSettings:
     """Which Kafka, and under which names.
 
     `app` names the consumer group and, with the partition, the transactional ids: workers of one prefix share it.
-    `properties` are further settings of librdkafka, such as those for TLS and SASL.
+    `properties` are further settings of librdkafka, such as those for TLS and SASL. `group_instance_id` makes a static
+    member of the group. Of two living workers with the same one the plain loop ends the older; Faust's client does not
+    tell the broker its name with each heartbeat, so there they take the partitions from each other until one is fenced.
     """
 
     bootstrap: str
@@ -46,6 +53,7 @@ class KafkaSettings:
     schema_registry: str | None = field(default=None, repr=False)
     session_timeout_s: float = 10.0
     properties: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+    group_instance_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +84,7 @@ def from_values(values: Mapping[str, Any]) -> WorkerSettings:
         values["schema_registry"],
         values["session_timeout"],
         tuple(values["kafka_property"]),
+        values["group_instance_id"],
     )
     return WorkerSettings(kafka, values["noise"], values["stuck_after"], values["metrics_port"])
 

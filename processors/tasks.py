@@ -20,6 +20,9 @@ from processors.task import PartitionTask
 
 THREADS = 4
 LOOK_S = 2.0
+CUT_OFF = (
+    "events partitions {} were cut off below the offset being read: start again, what is gone will be a COMPACTED gap"
+)
 
 
 class Tasks:
@@ -36,12 +39,16 @@ class Tasks:
         self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="partition")
         self._lock = threading.Lock()
         self._assigned = False
+        self._watchdog: Watchdog | None = None
+        self._looked_at: float | None = None
         # Each batch makes tens of thousands of objects without cycles, beside state that never dies: at the default
         # thresholds the collector spends a tenth of the time walking over both.
         gc.set_threshold(100_000, 50, 100)
 
     def prepare(self, partitions: Iterable[int]) -> tuple[dict[int, PartitionTask], dict[int, int]]:
         """Open tasks, and return them with the offsets to resume at. Raises Stop. They get records after `adopt`."""
+        with self._lock:
+            self._assigned = False
         tasks = {
             partition: PartitionTask(
                 partition,
@@ -85,6 +92,7 @@ class Tasks:
         """Give partitions up, all when none are named."""
         with self._lock:
             gone = [self._tasks.pop(p, None) for p in (list(self._tasks) if partitions is None else partitions)]
+            self._assigned = self._assigned and bool(self._tasks)
         for task in gone:
             if task is not None:
                 task.close()
@@ -94,17 +102,30 @@ class Tasks:
         return {partition: task.next_offset for partition, task in self.owned().items()}
 
     def ready(self) -> bool:
-        """Whether the group has told what is ours, even if that is nothing, and all of it was opened."""
+        """Whether the group has told what is ours, even if that is nothing, and all of it is recovered.
+
+        False while a rebalance is under way: then nothing is ours, but nothing says that this will stay so.
+        """
         return self._assigned
+
+    def healthy(self) -> bool:
+        """Whether the watchdog looks, and sees work being done; it ends the process itself where it still can."""
+        now = time.monotonic()
+        watchdog, looked = self._watchdog, self._looked_at
+        if watchdog is None or looked is None:
+            return True
+        return now - looked <= self._settings.stuck_after_s and watchdog.verdict(now) is None
 
     def watch(self, stop: threading.Event, fail: Callable[[Stuck], object]) -> None:
         """Call `fail` once, from a thread of its own, when work is not done; until `stop` is set."""
-        watchdog = Watchdog(self._settings.stuck_after_s)
+        watchdog = self._watchdog = Watchdog(self._settings.stuck_after_s)
+        self._looked_at = time.monotonic()
 
         def run() -> None:
             while not stop.wait(LOOK_S):
                 positions = self.positions()
                 reason = watchdog.look(positions, self._lag(positions), time.monotonic())
+                self._looked_at = time.monotonic()
                 if reason is not None:
                     fail(Stuck(reason))
                     return
@@ -132,24 +153,31 @@ class Watchdog:
 
     def __init__(self, limit_s: float) -> None:
         self._limit_s = limit_s
-        self._moved: dict[int, tuple[int, float]] = {}
+        self._moved: dict[int, tuple[int, int, float]] = {}
         self._answered: float | None = None
+        self._mute = False
 
     def look(self, positions: Mapping[int, int], lag: Mapping[int, int] | None, now: float) -> str | None:
         """Return why the worker is stuck, or None. `lag` None: Kafka did not tell; `now` in monotonic seconds."""
+        self._mute = lag is None
         if lag is None:
-            silent = now - (self._answered if self._answered is not None else now)
-            self._answered = now - silent
-            return f"Kafka has not answered for {silent:.0f} s" if silent > self._limit_s else None
+            self._answered = now if self._answered is None else self._answered
+            return self.verdict(now)
         self._answered = now
         moved = {}
         for partition, offset in positions.items():
-            known, since = self._moved.get(partition, (-1, now))
-            moved[partition] = (offset, since if offset == known and lag.get(partition) else now)
+            known, _, since = self._moved.get(partition, (-1, 0, now))
+            waiting = lag.get(partition, 0)
+            moved[partition] = (offset, waiting, since if offset == known and waiting else now)
         self._moved = moved
-        for partition, (offset, since) in moved.items():
-            if now - since > self._limit_s:
-                return (
-                    f"partition {partition} stands at {offset} for {now - since:.0f} s, {lag[partition]} records wait"
-                )
+        return self.verdict(now)
+
+    def verdict(self, now: float) -> str | None:
+        """What the last look says now, when time has passed since."""
+        silent = now - (self._answered if self._answered is not None else now)
+        if self._mute:
+            return f"Kafka has not answered for {silent:.0f} s" if silent > self._limit_s else None
+        for partition, (offset, waiting, since) in self._moved.items():
+            if waiting and now - since > self._limit_s:
+                return f"partition {partition} stands at {offset} for {now - since:.0f} s, {waiting} records wait"
         return None

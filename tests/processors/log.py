@@ -13,7 +13,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from kubecdc import topics, wire
 from kubecdc.codec import Codec
 from kubecdc.errors import Undecodable
-from kubecdc.records import Change, EventType, RawEvent, Relist
+from kubecdc.records import Change, EventType, Progress, RawEvent, Relist
 from local.children import poll
 from processors.kafka import Raw
 from processors.partition import Partition
@@ -119,6 +119,11 @@ class Log:
             if value is not None:
                 latest[key or b""] = self._codec.decode(value)
         return latest
+
+    def progress(self, partition: int) -> int:
+        """The last source offset that a worker has committed, -1 for none."""
+        stored = self.state(partition).get(wire.PROGRESS_KEY)
+        return stored.src_offset if isinstance(stored, Progress) else -1
 
     def oracle(self, partition: int) -> list[Entry]:
         """What one uninterrupted task would write for the events topic as it is, computed in memory."""

@@ -19,9 +19,12 @@ _SHORT_SESSIONS = (
 )
 
 
-def start(log: Log, folder: Path, runtime: str, crash_at: str = "", session_s: float = 1.0) -> Child:
-    """`kubecdc process` on the log, with a short session timeout."""
+def start(
+    log: Log, folder: Path, runtime: str, crash_at: str = "", session_s: float = 1.0, **settings: object
+) -> Child:
+    """`kubecdc process` on the log, with a short session timeout; more `settings` by key."""
     environment = {**os.environ, "KUBECDC_SESSION_TIMEOUT": str(session_s)}
+    environment |= {f"KUBECDC_{name.upper()}": str(value) for name, value in settings.items()}
     if crash_at:
         environment[crash.VARIABLE] = crash_at
     command = [sys.executable, "-c", f"import sys; {_SHORT_SESSIONS}", "process", "--runtime", runtime]
@@ -30,9 +33,10 @@ def start(log: Log, folder: Path, runtime: str, crash_at: str = "", session_s: f
         # The command becomes another process, which reads the environment and has the ordinary least timeout.
         environment |= faust_environment(log, session_s)
         patch = "import sys, processors.settings as s; s.SESSION_TIMEOUT_MIN_S = 0.5; from faust.cli.faust import cli; "
-        command = [sys.executable, "-c", patch + "cli()", "-A", "processors.app", "--datadir", str(folder / "faust")]
-        command += ["worker", "-l", "info", "--without-web"]
-    return spawn(command, log=folder / f"{runtime}.log", env=environment)
+        command = [sys.executable, "-c", patch + "cli()", "-A", "processors.app", "worker", "-l", "info"]
+        command += ["--without-web"]
+    name = settings.get("group_instance_id", runtime)
+    return spawn(command, log=folder / f"{name}.log", env=environment)
 
 
 def faust_environment(log: Log, session_s: float) -> Mapping[str, str]:
