@@ -28,6 +28,7 @@ from producer.keys import kept_key
 from producer.metrics import Metrics
 from producer.options import OPTIONS, Options, build, check
 from producer.service import Producer
+from producer.terms import Terms
 
 log = logging.getLogger(__name__)
 
@@ -58,8 +59,9 @@ def run(options: Options) -> None:
     registry = _registry(options.kafka.schema_registry)
     sink = KafkaSink(options.kafka)
     names = topics.TopicNames.under(options.kafka.prefix)
-    try:
-        producer = Producer(
+
+    def make() -> Producer:
+        return Producer(
             cluster,
             sink,
             chosen,
@@ -67,6 +69,9 @@ def run(options: Options) -> None:
             registry=registry,
             topics=(names.events, names.positions),
         )
+
+    try:
+        producer = make() if options.election is None else Terms(cluster, options.election, make, metrics)
         server = _serve(options.metrics_port, metrics, producer)
         try:
             producer.run(_stop_on_signals())
@@ -85,7 +90,7 @@ def _registry(url: str | None) -> SchemaIds | None:
     return Registry(url)
 
 
-def _serve(port: int | None, metrics: Metrics, producer: Producer) -> MetricsServer | None:
+def _serve(port: int | None, metrics: Metrics, producer: Producer | Terms) -> MetricsServer | None:
     if port is None:
         return None
     server = MetricsServer(port, metrics.registry, producer.healthy, producer.ready)

@@ -12,6 +12,7 @@ import random
 import socket
 import threading
 import time
+from collections.abc import Mapping
 from typing import Any
 
 import orjson
@@ -33,6 +34,7 @@ LIST_READ_S = 60.0
 TOKEN_AGE_S = 60.0
 WATCH_TIMEOUT_S = (300, 600)  # as client-go asks for; spread, so that streams do not end all at once
 CHUNK_BYTES = 256 * 1024
+_HEADERS = {"Accept": "application/json", "User-Agent": "kubecdc"}
 
 
 class StreamBroken(Exception):  # noqa: N818 - named by what happened
@@ -131,6 +133,28 @@ class Cluster:
         """Watch with the present state first (KEP-3157), as a consistent read."""
         return self._stream(kind.path(namespace), {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"})
 
+    def send(
+        self, method: str, path: str, body: Mapping[str, Any] | None, timeout_s: float
+    ) -> dict[str, Any] | frames.ServerError | Unreachable:
+        """One request about a single object; only the lease of an election is ever written (`producer.elector`)."""
+        try:
+            response = self._pool.request(
+                method,
+                self.host.rstrip("/") + path,
+                body=None if body is None else orjson.dumps(body),
+                headers=_HEADERS | {"Content-Type": "application/json"} | self._authorization(),
+                timeout=urllib3.Timeout(total=timeout_s),
+                retries=False,
+            )
+            if response.status not in (200, 201):
+                return self._refusal(response)
+            answer = orjson.loads(response.data)
+        except orjson.JSONDecodeError:
+            return Unreachable(f"{path} is not JSON, so this is no API server")
+        except (HTTPError, OSError) as error:
+            return Unreachable(_describe(error))
+        return answer if isinstance(answer, dict) else Unreachable(f"{path} is not a JSON object")
+
     def _stream(self, path: str, params: dict[str, str]) -> Stream | frames.ServerError | Unreachable:
         params |= {
             "watch": "1",
@@ -179,7 +203,7 @@ class Cluster:
             "GET",
             self.host.rstrip("/") + path,
             fields=params,
-            headers={"Accept": "application/json", "User-Agent": "kubecdc"} | self._authorization(),
+            headers=_HEADERS | self._authorization(),
             timeout=urllib3.Timeout(connect=self._connect_s, read=read_s),
             retries=False,
             preload_content=not stream,

@@ -44,6 +44,8 @@ class Metrics:
             "last_frame_timestamp_seconds", "When the server last sent something", "resource", "scope"
         )
         self.phase = gauge("session_phase", "1 for the phase that a session is in", "resource", "scope", "phase")
+        self.leading = gauge("leading", "1 while this producer works: it holds the lease, or needs none")
+        self.leading.set(1)
         self.depth = gauge("queue_depth", "Records that Kafka has not acknowledged")
         self.listed = gauge("list_items", "Items read of the list under way", "resource", "scope")
 

@@ -15,7 +15,14 @@ from kubecdc.errors import Misconfigured
 from kubecdc.settings import BOOTSTRAP, KAFKA_PROPERTY, PREFIX, SCHEMA_REGISTRY, Option
 from producer.redact import KEY_BYTES_MAX, KEY_BYTES_MIN, parse_rules
 from producer.selection import check_patterns
-from producer.settings import ClusterSettings, KafkaSettings, ProducerSettings, RedactionSettings, WatchSettings
+from producer.settings import (
+    ClusterSettings,
+    ElectionSettings,
+    KafkaSettings,
+    ProducerSettings,
+    RedactionSettings,
+    WatchSettings,
+)
 
 DEFAULT_CLUSTER = "default"
 POSITIVE = kinds.integer(1)
@@ -48,6 +55,10 @@ OPTIONS = (
     Option("audit-interval", kinds.seconds, 3600.0, "Time between audit lists; 0: never."),
     Option("backoff-min", kinds.seconds, 0.8, "Shortest wait after a failure."),
     Option("backoff-max", kinds.seconds, 30.0, "Longest wait after failures, and between tries of a forbidden kind."),
+    Option("elect", kinds.boolean, False, "Let a Lease elect one of several producers; the others stand by."),
+    Option("lease-name", default="kubecdc-producer", help="Name of that Lease: one for each cluster and prefix."),
+    Option("lease-namespace", help="Its namespace; that of the pod, or `default`."),
+    Option("lease-duration", kinds.integer(3, 3600), 15, "Seconds after which a silent leader is followed."),
     Option("metrics-port", kinds.integer(0, 65535), help="Serve /metrics, /healthz and /readyz there; 0: any port."),
     Option("log-format", kinds.choice("text", "json"), "text", "Form of the log on standard error."),
     Option("log-level", kinds.choice("debug", "info", "warning", "error"), "info", "Least level that is logged."),
@@ -62,6 +73,7 @@ class Options:
     cluster: ClusterSettings
     kafka: KafkaSettings
     producer: ProducerSettings
+    election: ElectionSettings | None
     metrics_port: int | None
 
 
@@ -74,9 +86,7 @@ def check(values: Mapping[str, Any]) -> Iterable[str]:
             if values[other]:
                 yield f"--server and --{other} contradict each other: the API server comes from one of them"
     yield from check_patterns((*(values["resources"] or ()), *(values["exclude"] or ())))
-    for name in values["namespace"] or ():
-        if not _is_label(name):
-            yield f"--namespace {name!r} is no name of a namespace"
+    yield from _check_names(values)
     try:
         parse_rules(values["redact"] or ())
     except Misconfigured as error:
@@ -118,8 +128,25 @@ def build(values: Mapping[str, Any]) -> Options:
             values["kafka_property"],
         ),
         ProducerSettings(watch, RedactionSettings(_key(values), values["redact"])),
+        _election(values),
         values["metrics_port"],
     )
+
+
+def _election(values: Mapping[str, Any]) -> ElectionSettings | None:
+    if not values["elect"]:
+        return None
+    return ElectionSettings(values["lease_name"], values["lease_namespace"], float(values["lease_duration"]))
+
+
+def _check_names(values: Mapping[str, Any]) -> Iterable[str]:
+    for name in values["namespace"] or ():
+        if not _is_label(name):
+            yield f"--namespace {name!r} is no name of a namespace"
+    if values["lease_namespace"] and not _is_label(values["lease_namespace"]):
+        yield f"--lease-namespace {values['lease_namespace']!r} is no name of a namespace"
+    if values["lease_name"] and not all(map(_is_label, values["lease_name"].split("."))):
+        yield f"--lease-name {values['lease_name']!r} is no name of an object"
 
 
 def _is_label(name: str) -> bool:

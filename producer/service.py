@@ -36,6 +36,7 @@ log = logging.getLogger(__name__)
 
 WATCHLIST_SINCE = (1, 32)
 STOP_S = 20.0
+KILLED_S = 1.0  # a thread that waits for Kafka ends when the sink does
 TURN_S = 0.1
 Key = tuple[str, str, str]  # group, resource, scope
 
@@ -247,3 +248,5 @@ class Producer:
                 log.warning("not everything was acknowledged in time; it will be read again")
         for driver in drivers:
             driver.kill()
+        for driver in drivers:
+            driver.join(KILLED_S)

@@ -75,6 +75,18 @@ class RedactionSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class ElectionSettings:
+    """Which Lease elects one of several producers: its `namespace` (None: the pod's own, else `default`) and `name`.
+
+    A leader that stops without handing the lease over is followed after `duration_s` seconds.
+    """
+
+    name: str = "kubecdc-producer"
+    namespace: str | None = None
+    duration_s: float = 15.0
+
+
+@dataclass(frozen=True, slots=True)
 class ProducerSettings:
     """What the embeddable service needs beside a cluster and a sink."""
 

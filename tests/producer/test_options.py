@@ -10,6 +10,7 @@ import pytest
 from kubecdc.errors import Misconfigured
 from kubecdc.settings import resolve
 from producer.options import OPTIONS, Options, build, check
+from producer.settings import ElectionSettings
 
 
 def read(**environ: Any) -> Options:
@@ -55,6 +56,16 @@ def test_every_option_arrives(tmp_path: Path) -> None:
     assert options.producer.redaction.key == b"k" * 20
     assert options.kafka.properties == (("security.protocol", "SSL"),)
     assert options.metrics_port == 0
+
+
+def test_an_election_is_asked_for_by_name() -> None:
+    assert read(lease_name="x").election is None
+    assert read(elect="true").election == ElectionSettings()
+    chosen = read(elect="true", lease_name="a.b", lease_namespace="ns", lease_duration=30).election
+    assert chosen == ElectionSettings("a.b", "ns", 30.0)
+    with pytest.raises(Misconfigured) as refused:
+        read(elect="true", lease_name="A b", lease_namespace="a/b", lease_duration=1)
+    assert len(refused.value.problems) == 3
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,205 @@
+"""Guarantees: of several producers one works, another takes over where it stopped, and one that comes back is harmless.
+
+A leader that was frozen for longer than its lease wakes up, stops by itself, and overwrites no position.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+import urllib.request
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kubecdc import kafka, topics
+from kubecdc.errors import Misconfigured
+from kubecdc.records import EventType
+from local import children, ports
+from local.broker import Broker
+from local.sim_server import SimServer
+from producer.cluster import Cluster
+from producer.metrics import Metrics
+from producer.service import Producer
+from producer.settings import ClusterSettings, ElectionSettings, ProducerSettings, WatchSettings
+from producer.terms import Terms
+from tests.producer.front import Front
+from tests.producer.judged import assert_holds, truth_of
+from tests.producer.memory_sink import MemorySink
+
+QUICK = ElectionSettings(duration_s=3.0)
+PARTITIONS = 2
+
+
+def until(condition: Callable[[], object], seconds: float = 30.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it did not happen in time"
+        time.sleep(0.05)
+
+
+def write(server: SimServer, name: str) -> str:
+    body: dict[str, Any] = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": {"v": "1"}}
+    made = server.store.create(server.store.kind("", "configmaps"), body, namespace="default")
+    return str(made["metadata"]["resourceVersion"])
+
+
+class Candidate:
+    """Terms of one candidate in a thread of its own."""
+
+    def __init__(self, url: str, sink: MemorySink) -> None:
+        cluster, self.metrics, self.made = Cluster(ClusterSettings("c", server=url)), Metrics(), 0
+        watch = WatchSettings(("configmaps",), progress_interval_s=0.1, backoff_min_s=0.05, watchlist="never")
+
+        def make() -> Producer:
+            self.made += 1
+            return Producer(cluster, sink, ProducerSettings(watch), metrics=self.metrics)
+
+        self.terms = Terms(cluster, QUICK, make, self.metrics)
+        self.stop = threading.Event()
+        self.error: BaseException | None = None
+        self.thread = threading.Thread(target=self._run, daemon=True)
+        self.thread.start()
+
+    def _run(self) -> None:
+        try:
+            self.terms.run(self.stop)
+        except BaseException as error:  # noqa: BLE001 - looked at by the test
+            self.error = error
+
+    @property
+    def leads(self) -> bool:
+        return self.metrics.value("leading") == 1
+
+    def end(self) -> None:
+        self.stop.set()
+        self.thread.join(30)
+        assert not self.thread.is_alive()
+
+
+@pytest.fixture
+def stand() -> Iterator[Callable[[str, MemorySink], Candidate]]:
+    begun: list[Candidate] = []
+
+    def begin(url: str, sink: MemorySink) -> Candidate:
+        begun.append(Candidate(url, sink))
+        return begun[-1]
+
+    yield begin
+    for candidate in begun:
+        candidate.end()
+
+
+def test_the_next_one_begins_at_once_where_the_first_one_stopped(stand: Callable[..., Candidate]) -> None:
+    with SimServer() as server:
+        sink = MemorySink()
+        one = stand(server.url, sink)
+        until(lambda: sink.position("c//configmaps/"))
+        two = stand(server.url, sink)
+        assert (two.terms.healthy(), two.terms.ready()) == (True, True)
+        write(server, "a")
+        began = time.monotonic()
+        one.end()
+        until(lambda: two.leads)
+        assert time.monotonic() - began < QUICK.duration_s
+        rv = write(server, "b")
+        until(lambda: (position := sink.position("c//configmaps/")) is not None and position.rv == rv)
+        assert two.made == 1
+        sessions = {event.session for event in sink.events()}
+        assert len(sessions) == 2
+        (later,) = sessions - {sink.events()[0].session}
+        resumed = [event.type for event in sink.events(0) if event.session == later]
+        assert resumed[0] is EventType.RESUMED
+        assert EventType.LISTED not in resumed
+        two.end()
+        assert (one.error, two.error) == (None, None)
+
+
+def test_whoever_cannot_renew_stops_and_may_be_elected_again(stand: Callable[..., Candidate]) -> None:
+    with SimServer() as server, Front(server.url) as front:
+        sink = MemorySink()
+        one = stand(front.url, sink)
+        until(lambda: sink.position("c//configmaps/"))
+        front.answer = (503, b"")
+        until(lambda: not one.leads)
+        until(lambda: one.terms._producer is None)
+        front.answer = None
+        until(lambda: one.made == 2)
+        one.end()
+        assert one.error is None
+
+
+def test_a_lease_that_can_never_be_had_is_one_clear_error(stand: Callable[..., Candidate]) -> None:
+    with SimServer() as server, Front(server.url) as front:
+        front.answer = (403, b"{}")
+        one = stand(front.url, MemorySink())
+        one.thread.join(20)
+        assert isinstance(one.error, Misconfigured)
+        assert one.made == 0
+
+
+# --- as processes ---------------------------------------------------------------------------------------------------
+
+
+class Process:
+    """`kubecdc produce --elect` as a process of its own."""
+
+    def __init__(self, folder: Path, bootstrap: str, prefix: str, url: str) -> None:
+        self.port = ports.free_port()
+        argv = [sys.executable, "-m", "kubecdc", "produce", "--bootstrap", bootstrap, "--prefix", prefix]
+        argv += ["--server", url, "--cluster", "c", "--resources", "configmaps", "--redaction-key", "k" * 16]
+        argv += ["--elect", "--lease-duration", "3", "--progress-interval", "0.2", "--metrics-port", str(self.port)]
+        self.child = children.spawn(argv, log=folder / f"{self.port}.log")
+
+    def page(self, path: str) -> str:
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=5) as answer:
+                return str(answer.read().decode())
+        except OSError:
+            return ""
+
+    def leads(self) -> bool:
+        assert self.child.alive, self.child.tail()
+        return "kubecdc_producer_leading 1.0" in self.page("/metrics")
+
+
+@pytest.mark.timeout(180)  # two processes on few cores, each started once
+def test_a_leader_that_was_frozen_does_no_harm_when_it_wakes_up(kafka_broker: Broker, tmp_path: Path) -> None:
+    prefix = f"elect{uuid.uuid4().hex[:8]}"
+    bootstrap = kafka_broker.bootstrap
+    kafka.create_topics(bootstrap, topics.table(prefix, PARTITIONS, 1))
+    with SimServer() as server:
+        old = Process(tmp_path, bootstrap, prefix, server.url)
+        new = None
+        try:
+            until(old.leads)
+            for number in range(10):
+                write(server, f"before-{number}")
+            new = Process(tmp_path, bootstrap, prefix, server.url)
+            until(lambda: new is not None and new.page("/healthz") == "ok\n" and "leading 0.0" in new.page("/metrics"))
+            old.child.freeze()
+            for number in range(10):
+                write(server, f"meanwhile-{number}")
+            until(new.leads)
+            for number in range(10):
+                server.store.delete(server.store.kind("", "configmaps"), "default", f"before-{number}")
+            old.child.thaw()
+            until(lambda: not old.leads())
+            for number in range(10):
+                write(server, f"after-{number}")
+            until(lambda: new is not None and new.page("/readyz") == "ok\n")
+            assert "lost the lease" in old.child.tail(60)
+            lease = server.store.get(server.store.kind("coordination.k8s.io", "leases"), "default", QUICK.name)
+            assert lease["spec"]["leaseTransitions"] == 1
+        finally:
+            for process in (old, new):
+                if process is not None:
+                    process.child.stop(30)
+        assert (old.child.exit_code, new.child.exit_code) == (0, 0), old.child.tail() + new.child.tail()
+        log = assert_holds(bootstrap, prefix, truth_of(server, "configmaps"), PARTITIONS)
+    assert {entry.change.name for entry in log if entry.change.uid} >= {f"after-{n}" for n in range(10)}
+    assert not [entry.change for entry in log if entry.change.gap is not None]
