@@ -45,7 +45,13 @@ def chaos(plan: Plan, folder: Path, binaries: Path, command: str) -> ChaosReport
     stage = Stage(plan, folder, binaries, _say)
     try:
         stage.start()
-        return run(stage, Storm(stage.kafkas, stage.world, stage.crew, _say), command)
+        storm = Storm(stage.kafkas, stage.world, stage.crew, _say)
+        storm.more = {
+            Fault.CHURN_CRD: stage.customs.churn,
+            Fault.REVOKE_ALL: stage.customs.revoke,
+            Fault.REVOKE_ONE: stage.customs.revoke,
+        }
+        return run(stage, storm, command)
     finally:
         stage.close()
 
@@ -53,6 +59,8 @@ def chaos(plan: Plan, folder: Path, binaries: Path, command: str) -> ChaosReport
 def plan_of(options: argparse.Namespace) -> Plan:
     """What the command line asks for. Faults on three brokers are those of leaders; a full disk is for one."""
     plan = Plan(options.minutes * 60, options.seed, options.runtime, options.brokers)
+    if options.hostile:
+        return replace(plan, hostile=True, producers=1, workers=1, families=schedule.HOSTILE, large={})
     if options.brokers >= 3:
         large = {fault: shares for fault, shares in plan.large.items() if fault is not Fault.FULL_DISK}
         return replace(plan, families=(*plan.families, schedule.LEADERS), large=large)
@@ -65,6 +73,7 @@ def _options() -> argparse.ArgumentParser:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--runtime", choices=("plain", "faust"), default="plain")
     parser.add_argument("--brokers", type=int, choices=(1, 3), default=1)
+    parser.add_argument("--hostile", action="store_true", help="spare the processes, torment the API server's client")
     parser.add_argument("--report", type=Path, help="file for the report")
     parser.add_argument("--keep", type=Path, help="folder for data and logs, kept; must be new")
     return parser

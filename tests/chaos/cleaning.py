@@ -57,7 +57,7 @@ def compact_events(bootstrap: str, crew: Crew) -> Outage | None:
             return Outage(done, _removed(bootstrap, done, ends, waiting))
         finally:
             _alter(bootstrap, PATIENCE)
-    except (ProcessorError, KafkaException):
+    except (ProcessorError, KafkaException, TimeoutError):
         return None
     finally:
         crew.resume("worker")

@@ -7,7 +7,7 @@ is what they do not ask: the writer's own memory, the folding of the same events
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -19,9 +19,11 @@ from local.history import Committed
 from local.logs import Kept
 from local.verdicts import OBJECT_OPS, Entry, Evidence, Notes, Status, Verdict, judge
 from processors.partition import Partition
-from tests.chaos.epochs import of_epoch, without_rolled_back
+from tests.chaos.epochs import Part, Resource, parts
 
-Resource = tuple[str, str]
+Check = Callable[[Evidence], Notes]
+BADNESS = (Status.HOLDS, Status.UNKNOWN, Status.FAILS)
+NOTHING = ("there was nothing to judge",)  # a resource without a delete proves nothing, and is no fault
 
 
 class Acked(NamedTuple):
@@ -67,20 +69,21 @@ def verdicts(case: Case) -> dict[str, Verdict]:
     return found
 
 
-def _over_epochs(name: str, check: object, case: Case) -> Verdict:
-    """One verdict of all epochs: the worst, with everything that was found."""
-    parts = []
-    for number, truth in enumerate(case.truths, 1):
-        log = of_epoch(case.log, number)
-        if number > 1:
-            log = without_rolled_back(log, case.truths[number - 2], truth)
-        last = number == len(case.truths)
-        mine = [commit for commit in truth if (commit.group, commit.resource) in set(case.expected)]
-        evidence = Evidence(mine, log, case.partitions, case.expected if last else ())
-        parts.append(judge(name, check, evidence))  # type: ignore[arg-type]  # a checker
-    worst = max(parts, key=lambda verdict: (Status.HOLDS, Status.UNKNOWN, Status.FAILS).index(verdict.status))
-    findings = tuple(f"epoch {n}: {text}" for n, part in enumerate(parts, 1) for text in part.findings)
-    return Verdict(name, worst.status, sum(part.judged for part in parts), findings)
+def _over_epochs(name: str, check: Check, case: Case) -> Verdict:
+    """One verdict of all resources and epochs: the worst, with everything that was found."""
+    try:
+        told = parts(case.log, case.truths, case.expected)
+    except ValueError as error:
+        return Verdict(name, Status.FAILS, 0, (str(error),))
+    judged = [(part.name, judge(name, check, _evidence(part, case))) for part in told]
+    of_something = [verdict for _, verdict in judged if verdict.findings != NOTHING]
+    worst = max((verdict.status for verdict in of_something), key=BADNESS.index, default=Status.UNKNOWN)
+    findings = tuple(f"{part}: {text}" for part, verdict in judged for text in verdict.findings if (text,) != NOTHING)
+    return Verdict(name, worst, sum(verdict.judged for _, verdict in judged), findings)
+
+
+def _evidence(part: Part, case: Case) -> Evidence:
+    return Evidence(part.truth, part.log, case.partitions, case.expected if part.last else ())
 
 
 def acknowledged(case: Case) -> Notes:

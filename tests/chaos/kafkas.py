@@ -72,6 +72,7 @@ class Kafkas:
         if self._disk is not None:
             self._disk.mkdir(parents=True)
             subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={DISK_MB}m", "chaos", str(self._disk)], check=True)
+            (self._disk / "data").mkdir()
         for broker in self.brokers:
             broker.launch()
         for broker in self.brokers:
@@ -162,7 +163,10 @@ class Kafkas:
 
     def _broker(self, node: int, voters: Mapping[int, int], behind: int, relay_port: int) -> Broker:
         port = ports.free_port()
-        place = self._disk if self._disk is not None and node == 1 else self._folder / f"broker-{node}"
+        place = self._folder / f"broker-{node}"
+        if self._disk is not None:
+            place.mkdir(parents=True)
+            (place / "data").symlink_to(self._disk / "data")  # its log file is not on the disk that is filled
         properties = {
             **CLEANING,
             **(TRIPLE if len(voters) >= 3 else {}),
@@ -171,7 +175,7 @@ class Kafkas:
             f"CONTROLLER://{ports.HOST}:{voters[node]}",
             "advertised.listeners": f"PLAINTEXT://{ports.HOST}:{port},RELAYED://{ports.HOST}:{relay_port}",
         }
-        return Broker(place / "kafka", port=port, properties=properties, quorum=Quorum(node, voters))
+        return Broker(place, port=port, properties=properties, quorum=Quorum(node, voters))
 
 
 class _trying:  # noqa: N801 - used as a function

@@ -21,6 +21,8 @@ from local.workload import resources
 from tests.chaos import judge, schedule, settling
 from tests.chaos.cleaning import positions
 from tests.chaos.crew import Crew
+from tests.chaos.customs import USER, WIDGETS, Customs
+from tests.chaos.epochs import Resource
 from tests.chaos.following import Follower
 from tests.chaos.judge import Case
 from tests.chaos.kafkas import NAMES, PARTITIONS, PREFIX, Kafkas
@@ -28,7 +30,7 @@ from tests.chaos.reporting import ChaosReport
 from tests.chaos.schedule import Fault
 from tests.chaos.storm import Storm
 from tests.chaos.world import World
-from tests.chaos.writer import Remembering, Writer
+from tests.chaos.writer import NAMESPACE, Remembering, Writer
 
 SESSION_S = 6
 FIRST_S = 90.0
@@ -51,16 +53,22 @@ class Plan:
     rate: float = 6.0
     families: Sequence[schedule.Family] = (schedule.PROCESSES, schedule.NETWORK, schedule.SERVERS)
     large: Mapping[Fault, Sequence[float]] = field(default_factory=lambda: schedule.LARGE)
-    expected: Sequence[judge.Resource] = field(default_factory=resources)
+    hostile: bool = False
+
+    @property
+    def expected(self) -> tuple[Resource, ...]:
+        """The kinds that are written and followed."""
+        return (*resources(), WIDGETS) if self.hostile else resources()
 
 
 class Stage:
     """What runs during a run. Leave it through `close`, which ends all of it."""
 
     def __init__(self, plan: Plan, folder: Path, binaries: Path, say: Say) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
         self.plan, self.folder, self.say = plan, folder, say
         self._cleaning = ExitStack()
-        user = User("producer", secrets.token_hex(16), ("system:masters",))
+        user = User(USER, secrets.token_hex(16), () if plan.hostile else ("system:masters",))
         self.kafkas = Kafkas(folder / "kafka", plan.brokers, small_disk=Fault.FULL_DISK in plan.large)
         self.world = World(folder / "kubernetes", binaries, user)
         self.crew = Crew(folder / "logs", self._commands())
@@ -80,6 +88,9 @@ class Stage:
         self._cleaning.callback(self.client.close)
         self.writer = Writer(self.client, self.plan.seed, self.plan.rate)
         self.writer.workload.begin()
+        self.customs = Customs(self.client, NAMESPACE, self.plan.expected)
+        if self.plan.hostile:
+            self.customs.begin()
         for follower in (self.changes, self.events):
             follower.start()
             self._cleaning.callback(follower.stop)
@@ -128,8 +139,10 @@ def _settled(stage: Stage, storm: Storm) -> Case:
     stage.kafkas.calm()
     stage.world.calm()
     stage.writer.finish()
+    if stage.plan.hostile:
+        stage.customs.end()
     expected, say = stage.plan.expected, stage.say
-    resolved = settling.Resolved(stage.changes, stage.world.truths()[-1], stage.world.epoch, expected)
+    resolved = settling.Resolved(stage.changes, stage.world.truths(), expected)
     if not settling.wait_until(resolved, CATCH_UP_S):
         say(f"not resolved after {CATCH_UP_S:.0f} s: {resolved.missing}")
     if not settling.wait_until(lambda: settling.same_state(stage.changes, stage.client, expected), 30):
@@ -139,7 +152,7 @@ def _settled(stage: Stage, storm: Storm) -> Case:
     for name in stage.crew.names("producer"):
         stage.crew.kill(name)
     if not settling.wait_until(lambda: settling.lag(stage.kafkas.bootstrap) == 0, 60):
-        say(f"lag {settling.lag(stage.kafkas.bootstrap)} after a minute")
+        say("events wait after a minute")
     settling.wait_until(lambda: not settling.open_transactions(stage.kafkas.bootstrap), 60)
     ends = settling.ends(stage.kafkas.bootstrap, NAMES.events, committed=False)
     settling.wait_until(lambda: _followed(stage), 30)

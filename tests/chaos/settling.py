@@ -7,8 +7,8 @@ nothing moves any more and no parting word of theirs covers up what they still o
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 
 from confluent_kafka import IsolationLevel, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
@@ -16,45 +16,50 @@ from confluent_kafka.admin import AdminClient, OffsetSpec
 from kubecdc.records import Change
 from kubecdc.versions import not_newer
 from local import check_coverage
+from local.history import Committed
 from local.kube_client import KubeClient
 from local.logs import Kept
 from local.logs import entry as entry_of
 from local.verdicts import Entry, Evidence
 from processors.errors import ProcessorError
 from tests.chaos.cleaning import positions
-from tests.chaos.epochs import of_epoch
+from tests.chaos.epochs import Resource, parts
 from tests.chaos.following import Follower
-from tests.chaos.judge import Resource, latest
+from tests.chaos.judge import latest
 from tests.chaos.kafkas import NAMES, PARTITIONS
 
 LOOK_S = 1.0
+ANSWER_S = 8.0
 
 
 def wait_until(condition: Callable[[], bool], seconds: float) -> bool:
-    """Ask until it holds or time is up. Returns its last answer."""
+    """Ask until it holds or time is up. Returns its last answer; a Kafka that does not tell says no."""
     until = time.monotonic() + seconds
-    while not condition():
-        if time.monotonic() > until:
-            return False
+    while time.monotonic() < until:
+        with suppress(KafkaException, TimeoutError, ProcessorError):
+            if condition():
+                return True
         time.sleep(LOOK_S)
-    return True
+    return condition()
 
 
 class Resolved:
-    """Whether the log has come to every last commit, and to the state that the server lists."""
+    """Whether the log has come to the last commit of each resource; `missing` says what it has not."""
 
-    def __init__(self, follower: Follower, truth: Sequence[Any], epoch: int, expected: Sequence[Resource]) -> None:
-        self._follower = follower
-        self._epoch = epoch
-        self._wanted = check_coverage.owed(Evidence(truth, (), PARTITIONS, expected))
-        self.missing: Mapping[Any, Any] = {}
+    def __init__(self, follower: Follower, truths: Sequence[Sequence[Committed]], expected: Sequence[Resource]) -> None:
+        self._follower, self._truths, self._expected = follower, truths, expected
+        self.missing: list[str] = []
 
     def __call__(self) -> bool:
-        log = of_epoch(entries(self._follower.kept()), self._epoch)
-        reached = check_coverage.resolved_by_partition(log)
-        self.missing = {
-            key: (rv, reached.get(key)) for key, rv in self._wanted.items() if not not_newer(rv, reached.get(key))
-        }
+        self.missing = []
+        for part in parts(entries(self._follower.kept()), self._truths, self._expected):
+            reached = check_coverage.resolved_by_partition(part.log)
+            wanted = check_coverage.owed(Evidence(part.truth, (), PARTITIONS, self._expected)) if part.last else {}
+            self.missing += [
+                f"{part.name}, partition {key[2]}: {reached.get(key)} of {rv}"
+                for key, rv in wanted.items()
+                if not not_newer(rv, reached.get(key))
+            ]
         return not self.missing
 
 
@@ -82,22 +87,18 @@ def same_state(follower: Follower, client: KubeClient, expected: Sequence[Resour
 
 
 def ends(bootstrap: str, topic: str, *, committed: bool) -> dict[int, int]:
-    """Where each partition ends: for readers of committed records, or for everyone. Raises KafkaException."""
+    """Where each partition ends: for readers of committed records, or for all. Raises KafkaException, TimeoutError."""
     level = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
     asked = {TopicPartition(topic, partition): OffsetSpec.latest() for partition in range(PARTITIONS)}
-    answers = AdminClient({"bootstrap.servers": bootstrap}).list_offsets(asked, isolation_level=level)
-    return {place.partition: int(future.result(20).offset) for place, future in answers.items()}
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    answers = admin.list_offsets(asked, isolation_level=level, request_timeout=ANSWER_S)
+    return {place.partition: int(future.result(2 * ANSWER_S).offset) for place, future in answers.items()}
 
 
-def lag(bootstrap: str) -> int | None:
-    """How many events wait; None when Kafka does not tell."""
-    try:
-        done = positions(bootstrap)
-        return sum(
-            end - done[partition] - 1 for partition, end in ends(bootstrap, NAMES.events, committed=False).items()
-        )
-    except (ProcessorError, KafkaException):
-        return None
+def lag(bootstrap: str) -> int:
+    """How many events wait. Raises KafkaException, TimeoutError, ProcessorError."""
+    done = positions(bootstrap)
+    return sum(end - done[p] - 1 for p, end in ends(bootstrap, NAMES.events, committed=False).items())
 
 
 def open_transactions(bootstrap: str) -> list[str]:
