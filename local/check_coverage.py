@@ -69,7 +69,7 @@ def check(evidence: Evidence) -> Notes:
     for stream, coverage in streams.items():
         mine = [commit for commit in evidence.truth if belongs(commit, stream, evidence.partitions)]
         notes.judged += len(mine)
-        notes.wrong += _missing(stream, coverage, mine, shown)
+        notes.wrong += _missing(stream, coverage, mine, shown, evidence.excused)
     notes.wrong += _invented(shown, committed)
     notes.wrong += _unreached(evidence, streams)
     return notes
@@ -127,6 +127,7 @@ def _missing(
     coverage: Coverage,
     commits: Sequence[Committed],
     shown: Mapping[ObjectId, Sequence[Entry]],
+    excused: frozenset[tuple[ObjectId, str]],
 ) -> list[str]:
     """Name commits that are neither in the log before they were claimed, nor inside a gap."""
     faults = []
@@ -135,7 +136,7 @@ def _missing(
     for commit in sorted(commits, key=lambda each: order(each.rv)):
         name = object_id(commit)
         last_put, before[name] = before.get(name), commit.rv
-        if not not_newer(commit.rv, coverage.upto):
+        if not not_newer(commit.rv, coverage.upto) or (name, commit.rv) in excused:
             continue
         claims = [claim for claim in coverage.claims if claim.contains(commit.rv)]
         if all(claim.after is None for claim in claims) and (name, commit.rv) not in current:

@@ -75,13 +75,14 @@ class Evidence:
     """What is judged: `truth` None when nobody knows what was committed.
 
     `expected` are (group, resource) pairs that must be covered to their last commit; `partitions` is the count of the
-    changes topic.
+    changes topic; `excused` are versions that the server is known to have left out of its streams.
     """
 
     truth: Sequence[Committed] | None
     log: Sequence[Entry]
     partitions: int
     expected: Sequence[tuple[str, str]] = ()
+    excused: frozenset[tuple[ObjectId, str]] = frozenset()
 
 
 @dataclass(slots=True)

@@ -1,0 +1,89 @@
+"""One stream in one epoch as a log of its own, so that the product's checkers of a single epoch can judge it.
+
+A restored etcd counts its versions anew, so each epoch has a ground truth of its own. Across the border stands one
+EPOCH_CHANGE, whose lower bound is of the epoch before: here it begins its epoch like a first list.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+from kubecdc.records import Cause, Change, Op
+from kubecdc.versions import newer
+from local.verdicts import EPOCH, Entry, Evidence, Notes, ObjectId
+from tests.checkers.history import History, StreamEpoch
+
+ORPHAN = "records of an epoch in which nothing was read"
+
+
+def streams(history: History) -> dict[StreamEpoch, list[Entry]]:
+    """What the log says of each stream and epoch; records that belong to no stream are left out."""
+    found: dict[StreamEpoch, list[Entry]] = {}
+    for record in history.committed():
+        change = record.change
+        if change is None or not change.cluster:
+            continue
+        key = ((change.group, change.resource), change.scope, change.epoch)
+        found.setdefault(key, []).append(Entry(record.partition, record.offset, change))
+    return found
+
+
+def last_epochs(history: History) -> dict[tuple[tuple[str, str], str], int]:
+    """The epoch that each stream has come to."""
+    last: dict[tuple[tuple[str, str], str], int] = {}
+    for resource, scope, epoch in (*streams(history), *history.truth):
+        last[resource, scope] = max(epoch, last.get((resource, scope), 0))
+    return last
+
+
+def check_each(history: History, check: Callable[[Evidence], Notes]) -> Notes:
+    """Run a checker of a single epoch on each stream and epoch."""
+    notes = Notes()
+    last = last_epochs(history)
+    found = streams(history)
+    for resource, scope in history.expected:
+        if (resource, scope) not in last:
+            notes.wrong.append(f"{resource} in {scope!r}: the log says nothing of it")
+    for key, entries in found.items():
+        resource, scope, epoch = key
+        truth = history.truth.get(key, ())
+        if truth is None:
+            notes.unclear.append(f"{resource} in {scope!r}, epoch {epoch}: a restore of which nothing could be known")
+            continue
+        evidence = Evidence(
+            truth,
+            list(_as_first(entries)) if epoch != EPOCH else entries,
+            history.partitions,
+            [resource] if epoch == last[resource, scope] and (resource, scope) in history.expected else (),
+            excused(history, resource),
+        )
+        _gather(notes, check(evidence), f"epoch {epoch}")
+    return notes
+
+
+def excused(history: History, resource: tuple[str, str]) -> frozenset[tuple[ObjectId, str]]:
+    """Versions that the server itself left out of a stream."""
+    return frozenset((ObjectId(*resource, uid), rv) for name, uid, rv in history.withheld if name == resource[1])
+
+
+def _as_first(entries: list[Entry]) -> Iterator[Entry]:
+    upto: dict[int, str | None] = {}
+    for entry in entries:
+        change = replace(entry.change, epoch=EPOCH)
+        if _is_border(change):
+            change = replace(change, after_rv=upto.get(entry.partition))
+        if change.op in (Op.GAP, Op.PROGRESS) and change.uid is None and change.upto_rv is not None:
+            before = upto.get(entry.partition)
+            upto[entry.partition] = change.upto_rv if newer(change.upto_rv, before) else before
+        yield Entry(entry.partition, entry.offset, change)
+
+
+def _is_border(change: Change) -> bool:
+    return change.uid is None and change.gap is not None and change.gap.cause is Cause.EPOCH_CHANGE
+
+
+def _gather(notes: Notes, found: Notes, where: str) -> None:
+    notes.judged += found.judged
+    notes.wrong += [f"{where}, {finding}" for finding in found.wrong]
+    notes.unclear += [f"{where}, {finding}" for finding in found.unclear]
