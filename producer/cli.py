@@ -16,11 +16,11 @@ from types import FrameType
 from typing import Any
 
 import click
-import orjson
 
 from kubecdc import settings, topics
 from kubecdc.codec import SchemaIds
 from kubecdc.probes import MetricsServer
+from producer import logs
 from producer.cluster import Cluster
 from producer.errors import ProducerError
 from producer.kafka import KafkaSink
@@ -31,20 +31,6 @@ from producer.service import Producer
 from producer.terms import Terms
 
 log = logging.getLogger(__name__)
-
-
-class JsonLines(logging.Formatter):
-    """One JSON object a line, for log collectors."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        """Return time, level, logger and text, nothing that the text does not say itself."""
-        line = {
-            "time": self.formatTime(record, "%Y-%m-%dT%H:%M:%S%z"),
-            "level": record.levelname.lower(),
-            "logger": record.name,
-            "message": record.getMessage(),
-        }
-        return orjson.dumps(line).decode()
 
 
 def run(options: Options) -> None:
@@ -112,21 +98,11 @@ def _stop_on_signals() -> threading.Event:
     return stop
 
 
-def set_up_logging(log_format: str, level: str) -> None:
-    """Log to standard error."""
-    handler = logging.StreamHandler()
-    text = logging.Formatter("%(asctime)s %(levelname)-7s %(message)s")
-    handler.setFormatter(JsonLines() if log_format == "json" else text)
-    logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
-    logging.getLogger("urllib3").setLevel(logging.ERROR)  # it logs URLs and every dropped connection
-    logging.getLogger("kubernetes").setLevel(logging.WARNING)
-
-
 @click.command("produce")
 @settings.options("produce", OPTIONS, check)
 def produce(values: Mapping[str, Any]) -> None:
     """Watch a cluster and write what happens to the events topic, until SIGTERM or Ctrl-C."""
-    set_up_logging(values["log_format"], values["log_level"])
+    logs.set_up(values["log_format"], values["log_level"])
     try:
         run(build(values))
     except ProducerError as error:

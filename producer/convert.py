@@ -48,6 +48,7 @@ class _Body:
     omitted: ObjectOmitted | None
     digest: str
     paths: str
+    redacted: int
 
 
 def to_event(
@@ -60,14 +61,17 @@ def to_event(
     observed_at: int,
     relist: Relist | None = None,
     rv: str | None = None,
-) -> RawEvent:
-    """Return the record of one object. `rv` replaces the item's own; `observed_at` is epoch ms."""
+) -> tuple[RawEvent, int]:
+    """Return the record of one object, and how many values in it were redacted.
+
+    `rv` replaces the item's own; `observed_at` is epoch ms.
+    """
     body = _body(ctx, item.obj)
     metadata = body.metadata
     named = item.obj["metadata"]
     generation = metadata.get("generation")
     deletion = metadata.get("deletionTimestamp")
-    return RawEvent(
+    event = RawEvent(
         cluster=ctx.cluster,
         epoch=epoch,
         group=ctx.group,
@@ -92,6 +96,7 @@ def to_event(
         detail="",
         observed_at=observed_at,
     )
+    return event, body.redacted
 
 
 def absent(ctx: Context, uid: str, rv: str, *, epoch: int, seq: int, observed_at: int, relist: Relist) -> RawEvent:
@@ -151,7 +156,7 @@ def _body(ctx: Context, obj: dict[str, Any]) -> _Body:
     except RedactionFailed:
         # Unkeyed digests of short secrets can be guessed, so nothing but a keyed one of the whole goes out.
         sealed = f"{digest(content(obj), redaction.key)}@{redaction.key_id}"
-        return _Body({}, None, ObjectOmitted(REDACTION_FAILED, len(encode(obj))), sealed, "{}")
+        return _Body({}, None, ObjectOmitted(REDACTION_FAILED, len(encode(obj))), sealed, "{}", 0)
     part = content(clean)
     # Replacements differ between keys though contents do not: only digests under one key may be compared.
     name = f"{digest(part)}@{redaction.key_id}" if count else digest(part)
@@ -167,7 +172,8 @@ def _body(ctx: Context, obj: dict[str, Any]) -> _Body:
         kept, omitted = None, ObjectOmitted(TOO_LARGE, len(text))
     else:
         kept, omitted = text.decode(), None
-    return _Body(metadata if isinstance(metadata, dict) else {}, kept, omitted, name, encode(paths(part)).decode())
+    metadata = metadata if isinstance(metadata, dict) else {}
+    return _Body(metadata, kept, omitted, name, encode(paths(part)).decode(), count)
 
 
 def _managers(entries: object) -> tuple[Manager, ...]:

@@ -37,6 +37,8 @@ from producer.signals import (
     Request,
     Start,
     Stop,
+    StreamEnded,
+    Unreachable,
 )
 from producer.state import Phase, Session
 
@@ -71,6 +73,8 @@ class Driver(threading.Thread):
         self._alarms: dict[type[Any], tuple[float, Input]] = {}
         self._killed = False
         self._listed = 0
+        self._heard = time.monotonic()
+        self._labels = {"resource": target.kind.name, "scope": target.namespace, "session": machine.id}
 
     # --- for the service's thread ----------------------------------------------------------------------------------
 
@@ -100,6 +104,16 @@ class Driver(threading.Thread):
     def covered(self) -> bool:
         """The session knows a version to watch from, or has told that it lost coverage."""
         return self._machine.versions.safe is not None or self._machine.lost
+
+    def current(self) -> bool:
+        """The server has been heard of lately, and its watch is quiet rather than mute; parked, there is none to hear.
+
+        Bookmarks tell a quiet watch from a mute one; where a server sends none, an accepted watch has to do.
+        """
+        rules, machine = self._machine.rules, self._machine
+        if machine.phase is Phase.PARKED or machine.lost:
+            return True
+        return not machine.mute and time.monotonic() - self._heard <= 2 * rules.inactivity_s + rules.backoff_max_s
 
     # --- the thread -------------------------------------------------------------------------------------------------
 
@@ -141,7 +155,8 @@ class Driver(threading.Thread):
             if self._killed or (lane is not None and delivery.number != self._lanes[lane].number):
                 return
             self._step(signal)
-        if lane is not None:
+        if lane is not None and not isinstance(delivery.inputs[-1], Unreachable | StreamEnded):
+            self._heard = time.monotonic()
             self._metrics.frame()
 
     def _step(self, signal: Input) -> None:
@@ -163,7 +178,8 @@ class Driver(threading.Thread):
                 self._publisher.publish(out)
             case Mark():
                 level = logging.DEBUG if out.type is EventType.PROGRESS else logging.INFO
-                log.log(level, "%s %s at %s %s", self.name, out.type, out.rv, out.detail)
+                labels = {**self._labels, "version": out.rv}
+                log.log(level, "%s %s at %s %s", self.name, out.type, out.rv, out.detail, extra=labels)
                 self._publisher.mark(out)
             case Checkpoint():
                 self._publisher.checkpoint(out)
@@ -182,7 +198,7 @@ class Driver(threading.Thread):
     def _entered(self, before: Phase, signal: Input) -> None:
         phase = self._machine.phase
         self._metrics.phase(phase)
-        log.debug("%s %s -> %s by %s", self.name, before, phase, type(signal).__name__)
+        log.debug("%s %s -> %s by %s", self.name, before, phase, type(signal).__name__, extra=self._labels)
         if phase is Phase.LISTING or before is Phase.LISTING:
             self._listed = 0
 

@@ -6,6 +6,8 @@ process. Every drop, refusal and omission has a counter here.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
 from kubecdc.records import EventType, RawEvent
@@ -29,6 +31,7 @@ class Metrics:
             "events", "Records sent, markers included (once, not for each partition)", "resource", "type"
         )
         self.omitted = counter("omitted", "Objects published without their content", "resource", "reason")
+        self.redacted = counter("redacted", "Values replaced by a keyed digest", "resource")
         self.positions = counter("positions", "Positions handed over to be stored", "resource")
         self.occurrences = {
             "relists": counter("relists", "Streams given up for a new list", "resource", "reason"),
@@ -38,10 +41,19 @@ class Metrics:
             "coverage_lost": counter("coverage_lost", "Times that a kind could not be watched any more", "resource"),
             "watchlist_fallbacks": counter("watchlist_fallbacks", "Streamed lists given up for paged ones", "resource"),
             "audits": counter("audits", "Audit lists by how they ended", "resource", "result"),
+            "silent_watches": counter(
+                "silent_watches", "Watches that brought nothing at all, no bookmark either, for too long", "resource"
+            ),
             "drift": counter("audit_drift", "Audits that found something the stream had lost", "resource"),
         }
         self.last_frame = gauge(
             "last_frame_timestamp_seconds", "When the server last sent something", "resource", "scope"
+        )
+        self.lag = gauge(
+            "position_lag_seconds",
+            "Age of what was read and lies beyond the stored position; 0: all is stored",
+            "resource",
+            "scope",
         )
         self.phase = gauge("session_phase", "1 for the phase that a session is in", "resource", "scope", "phase")
         self.leading = gauge("leading", "1 while this producer works: it holds the lease, or needs none")
@@ -68,18 +80,25 @@ class StreamMetrics:
         self._resource, self._scope = resource, scope
         self._sent = {kind: metrics.events.labels(resource, kind.value) for kind in EventType}
         self._stored = metrics.positions.labels(resource)
+        self._redacted = metrics.redacted.labels(resource)
         self._frame = metrics.last_frame.labels(resource, scope)
         self._phase = ""
 
-    def object_sent(self, event: RawEvent) -> None:
-        """Count a record of an object, and what was left out of it."""
+    def object_sent(self, event: RawEvent, redacted: int = 0) -> None:
+        """Count a record of an object, and what was left out of it or replaced in it."""
         self._sent[event.type].inc()
+        if redacted:
+            self._redacted.inc(redacted)
         if event.object_omitted is not None:
             self._metrics.omitted.labels(self._resource, event.object_omitted.reason).inc()
 
     def marked(self, kind: EventType) -> None:
         """Count a marker, once for all its partitions."""
         self._sent[kind].inc()
+
+    def follow_lag(self, lag_s: Callable[[], float]) -> None:
+        """Ask for the lag of the position whenever the page is shown."""
+        self._metrics.lag.labels(self._resource, self._scope).set_function(lag_s)
 
     def position_stored(self) -> None:
         """Count a position."""

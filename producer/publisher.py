@@ -46,6 +46,9 @@ class Publisher:
         self._lock = threading.Lock()
         self._on_ack = [partial(self._acked, partition) for partition in range(partitions)]
         self._abandoned = False
+        self._behind_since: int | None = None  # epoch ms; None: all that was sent lies before the stored position
+        self._sent = self._told = 0
+        metrics.follow_lag(self.lag_s)
 
     def move(self, version: str) -> None:
         """Later records are of this API version."""
@@ -54,7 +57,7 @@ class Publisher:
     def publish(self, out: Publish) -> None:
         """Send the record of an object; a DELETED is followed by a tombstone."""
         partition = wire.partition_of(out.item.uid, len(self._next))
-        event = convert.to_event(
+        event, redacted = convert.to_event(
             self._context,
             out.item,
             out.type,
@@ -65,7 +68,7 @@ class Publisher:
         )
         if out.type is EventType.LISTED:
             self._listed[partition] += 1
-        self._metrics.object_sent(event)
+        self._metrics.object_sent(event, redacted)
         self._object(partition, event)
 
     def publish_absent(self, out: PublishAbsent) -> None:
@@ -121,7 +124,14 @@ class Publisher:
             self._now_ms(),
         )
         with self._lock:
+            self._told = self._sent
             self._store(self._tracker.checkpoint(position))
+
+    def lag_s(self) -> float:
+        """Age in seconds of the oldest record that the stored position does not cover; at most so old."""
+        with self._lock:
+            since = self._behind_since
+        return 0.0 if since is None else max(0.0, (self._now_ms() - since) / 1000)
 
     def settled(self) -> bool:
         """Everything sent is acknowledged, and its position handed to the sink."""
@@ -146,6 +156,9 @@ class Publisher:
     def _hand_over(self, partition: int, key: bytes, value: bytes | None) -> None:
         with self._lock:
             self._tracker.produced(partition)
+            self._sent += 1
+            if self._behind_since is None:
+                self._behind_since = self._now_ms()
         self._sink.send(partition, key, value, self._on_ack[partition])
 
     def _acked(self, partition: int) -> None:
@@ -156,3 +169,5 @@ class Publisher:
         if position is not None and not self._abandoned:
             self._sink.store_position(self._stream.encode(), self._positions.encode(position))
             self._metrics.position_stored()
+            behind = self._tracker.pending or self._sent > self._told
+            self._behind_since = position.stored_at if behind else None

@@ -105,8 +105,9 @@ class Producer:
         return not any(driver.failed for driver in list(self._drivers.values()))
 
     def ready(self) -> bool:
-        """Every session has a version to watch from, or says in the log that it has lost coverage."""
-        return self._ready.is_set() and all(driver.covered() for driver in list(self._drivers.values()))
+        """Every session has a version to watch from and hears its server, or says in the log that it lost coverage."""
+        drivers = list(self._drivers.values())
+        return self._ready.is_set() and all(driver.covered() and driver.current() for driver in drivers)
 
     # --- the work ---------------------------------------------------------------------------------------------------
 
@@ -218,7 +219,9 @@ class Producer:
         machine = session.new(session_id, self._watch, streamed=self._streamed)
         driver = Driver(machine, self._target(info, scope), self._cluster, publisher, metrics, self._progress)
         position = self._position(context)
-        log.info("%s starts %s", driver.name, f"after {position.rv}" if position else "with a list")
+        labels = {"resource": info.name, "scope": scope, "session": session_id}
+        began = f"after {position.rv}" if position else "with a list"
+        log.info("%s starts %s", driver.name, began, extra=labels | {"version": position.rv if position else None})
         begin(driver, Start(position.rv, position.epoch) if position else Start(None, 1))
         return driver
 

@@ -100,8 +100,9 @@ class Session:
     """A watch session of one resource and scope. All fields but `published` are never changed in place.
 
     `resumed` tells that a RESUMED record is still owed, `lost` that an open COVERAGE_LOST stands, `started` that the
-    running relist was announced. `failures` drives the back-off, `older` counts lists that contradict what was read,
-    `instant` empty streams, `too_large` refusals of a version not reached yet, `cuts` streamed lists that broke off.
+    running relist was announced, `bookmarked` that this server sends bookmarks. `failures` drives the back-off, `older`
+    counts lists that contradict what was read, `instant` and `silent` empty streams, `too_large` refusals of a version
+    not reached yet, `cuts` streamed lists that broke off.
     """
 
     id: str
@@ -124,8 +125,15 @@ class Session:
     failures: int = 0
     older: int = 0
     instant: int = 0
+    silent: int = 0
+    bookmarked: bool = False
     too_large: int = 0
     cuts: int = 0
+
+    @property
+    def mute(self) -> bool:
+        """The watch says nothing although this server sends bookmarks: it is not quiet, it is broken."""
+        return self.silent > 0 and self.bookmarked
 
 
 Stepped = tuple[Session, list[Output]]

@@ -72,6 +72,7 @@ def read_object(session: Session, frame: frames.Object) -> Stepped:
         frames=session.frames + 1,
         failures=0,
         instant=0,
+        silent=0,
     )
     published: Stepped = (session, [Publish(frame.type, session.epoch, frame)])
     return chain(published, judge_audit) if session.audit is not None else published
@@ -83,7 +84,13 @@ def read_bookmark(session: Session, frame: frames.Bookmark) -> Stepped:
     if seen is not None and newer(seen, frame.rv):
         return relist(session, "version-went-back", at_once=True)
     session = replace(
-        session, versions=session.versions.bookmarked(frame.rv), frames=session.frames + 1, failures=0, instant=0
+        session,
+        versions=session.versions.bookmarked(frame.rv),
+        frames=session.frames + 1,
+        failures=0,
+        instant=0,
+        silent=0,
+        bookmarked=True,
     )
     return chain(tell(session), judge_audit)
 
@@ -129,6 +136,9 @@ def ended(session: Session, end: StreamEnded) -> Stepped:
         return wait(replace(session, instant=instant), Next.WATCH)
     if end.lasted_s < INSTANT_S:
         return wait(replace(session, failures=0, instant=0), Next.WATCH)
+    if session.frames == 0 and not end.clean and end.lasted_s >= session.rules.inactivity_s:
+        session, outputs = ask_watch(replace(session, failures=0, instant=0, silent=session.silent + 1))
+        return session, [Count("silent_watches"), *outputs]
     return ask_watch(replace(session, failures=0, instant=0))
 
 

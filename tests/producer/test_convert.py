@@ -31,7 +31,7 @@ def item(**fields: Any) -> Item:
 
 
 def convert(ctx: Context, shown: Item | Object, kind: EventType = EventType.LISTED, **more: Any) -> RawEvent:
-    event = to_event(ctx, shown, kind, epoch=1, seq=4, observed_at=99, **more)
+    event, _ = to_event(ctx, shown, kind, epoch=1, seq=4, observed_at=99, **more)
     assert Codec().decode(Codec().encode(event)) == event
     return event
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from kubecdc.codec import Codec
-from local.sim_server import SimServer
+from local.sim_server import SimOptions, SimServer
 from producer import session
 from producer.cluster import Cluster
 from producer.convert import Context
@@ -34,7 +34,7 @@ def driver(url: str, sink: MemorySink, metrics: Metrics, **watch: Any) -> Driver
     stream = StreamMetrics(metrics, "configmaps", "")
     publisher = Publisher(context, sink, (Codec(), Codec()), stream, lambda: 7)
     machine = session.new("s", rules, streamed=False)
-    cluster = Cluster(ClusterSettings("c", server=url))
+    cluster = Cluster(ClusterSettings("c", server=url), rules.inactivity_s)
     return Driver(machine, Target(KIND, "", 500), cluster, publisher, stream, lambda name, items, left: None)
 
 
@@ -78,6 +78,49 @@ def test_a_closed_sink_is_a_failure_unless_we_were_killed(*, killed: bool) -> No
         running.join(10)
     assert not running.is_alive()
     assert isinstance(running.failed, SinkFailed) is not killed
+
+
+def test_a_quiet_watch_is_current_and_a_mute_one_is_not() -> None:
+    """Of a quiet one bookmarks come. A mute one is open, and says nothing until its own time-out, again and again."""
+    metrics = Metrics()
+    with SimServer(options=SimOptions(bookmark_s=0.2)) as server:
+        running = driver(server.url, MemorySink(), metrics, inactivity_s=1.2)
+        begin(running, Start(None, 1))
+        until(lambda: running.settled() and running._machine.bookmarked)
+        quiet_since = time.monotonic()
+        while time.monotonic() - quiet_since < 2.0:
+            assert running.current()
+            time.sleep(0.02)
+        server.faults.set("mute", verb="watch")
+        until(lambda: not running.current())
+        assert running.covered()
+        assert running.failed is None
+        assert metrics.value("silent_watches_total", resource="configmaps") >= 1
+        server.faults.clear()
+        until(running.current)
+        running.order(Stop())
+        running.join(10)
+
+
+def test_a_server_without_bookmarks_may_be_quiet() -> None:
+    with SimServer(options=SimOptions(bookmark_s=3600.0)) as server:
+        running = driver(server.url, MemorySink(), metrics := Metrics(), inactivity_s=1.1)
+        begin(running, Start(None, 1))
+        until(lambda: metrics.value("silent_watches_total") >= 2)
+        assert running.current()
+        running.order(Stop())
+        running.join(10)
+
+
+def test_a_server_that_is_gone_is_not_current() -> None:
+    with SimServer() as server:
+        running = driver(server.url, MemorySink(), Metrics(), inactivity_s=0.5)
+        begin(running, Start(None, 1))
+        until(running.settled)
+    until(lambda: not running.current())
+    assert running.covered()
+    running.order(Stop())
+    running.join(10)
 
 
 def test_a_live_session_settles() -> None:

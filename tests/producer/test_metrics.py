@@ -45,8 +45,22 @@ def test_pages_and_probes() -> None:
     finally:
         server.close()
     assert metrics.value("relist_aborted_total") == 1
+    assert metrics.value("leading") == 1
     assert metrics.value("session_phase", phase="waiting") == 1
     assert metrics.value("absent") == 0
+
+
+# What an operator has to see of a producer; gaps and drops by verdict are a worker's (processors.metrics).
+PROMISED = {
+    *("events_total", "relists_total", "coverage_lost_total", "position_lag_seconds", "last_frame_timestamp_seconds"),
+    *("queue_depth", "omitted_total", "redacted_total"),
+}
+
+
+def test_every_promised_metric_is_there_from_the_start() -> None:
+    metrics = Metrics()
+    named = {sample for family in metrics.registry.collect() for sample in (family.name, f"{family.name}_total")}
+    assert {f"kubecdc_producer_{name}" for name in PROMISED} <= named
 
 
 def test_a_port_in_use_is_told() -> None:

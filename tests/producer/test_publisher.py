@@ -24,12 +24,14 @@ from tests.producer.memory_sink import MemorySink
 STREAM = "c//pods/"
 
 
-def made(sink: MemorySink) -> tuple[Publisher, Metrics]:
+def made(sink: MemorySink, clock: list[int] | None = None) -> tuple[Publisher, Metrics]:
     redaction = Redactor(b"k" * 16).for_kind("", "Pod")
     context = Context("c", "", "v1", "pods", "Pod", "", "s", redaction, 1000)
     metrics = Metrics()
     codecs = (Codec("e"), Codec("p"))
-    return Publisher(context, sink, codecs, StreamMetrics(metrics, "pods", ""), lambda: 7), metrics
+    return Publisher(
+        context, sink, codecs, StreamMetrics(metrics, "pods", ""), lambda: clock[0] if clock else 7
+    ), metrics
 
 
 def item(uid: str, rv: str = "5", **more: Any) -> Item:
@@ -74,6 +76,38 @@ def test_a_position_waits_for_every_partition() -> None:
     assert (position.rv, position.epoch, position.session) == ("9", 2, "s")
     assert publisher.settled()
     assert metrics.value("positions_total", resource="pods") == 1
+
+
+def test_the_lag_of_the_position_is_the_age_of_what_it_does_not_cover() -> None:
+    sink, clock = MemorySink(), [1000]
+    publisher, metrics = made(sink, clock)
+    assert publisher.lag_s() == 0
+    publisher.mark(Mark(EventType.PROGRESS, 1, "9"))
+    clock[0] = 4000
+    assert metrics.value("position_lag_seconds", resource="pods") == 3
+    publisher.checkpoint(Checkpoint(1, "9"))
+    assert publisher.lag_s() == 0
+    sink.hold()
+    publisher.publish(Publish(EventType.LISTED, 1, item("u")))
+    publisher.checkpoint(Checkpoint(1, "10"))
+    clock[0] = 6000
+    publisher.publish(Publish(EventType.LISTED, 1, item("v")))
+    clock[0] = 9000
+    assert publisher.lag_s() == 5
+    sink.release()
+    assert publisher.lag_s() == 5
+    publisher.checkpoint(Checkpoint(1, "11"))
+    assert publisher.lag_s() == 0
+
+
+def test_redacted_values_are_counted() -> None:
+    publisher, metrics = made(MemorySink())
+    copies = {"kubectl.kubernetes.io/last-applied-configuration": "{}"}
+    one = item("u")
+    one.obj["metadata"]["annotations"] = copies
+    publisher.publish(Publish(EventType.LISTED, 1, one))
+    publisher.publish(Publish(EventType.LISTED, 1, item("v")))
+    assert metrics.value("redacted_total", resource="pods") == 1
 
 
 def test_abandoned_it_stores_nothing_more() -> None:

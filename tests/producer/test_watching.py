@@ -10,6 +10,7 @@ from kubecdc.records import EventType
 from producer.frames import Bookmark, Broken, ServerError
 from producer.signals import (
     Alarm,
+    Count,
     DeadlinePassed,
     Publish,
     RetryDue,
@@ -158,3 +159,18 @@ def test_a_streamed_list_that_breaks_off_is_no_list() -> None:
     assert run.give(RetryDue()).requests() == [(Verb.WATCHLIST, "")]
     run.give(StreamOpened(), StreamEnded(0.2, clean=False), RetryDue())
     assert run.requests() == [(Verb.LIST, "")]
+
+
+def test_a_watch_that_never_says_anything_is_mute_only_where_bookmarks_are_known() -> None:
+    run = live()
+    run.give(StreamEnded(70.0, clean=False))
+    assert run.session.silent == 1
+    assert not run.session.mute
+    assert run.requests() == [(Verb.WATCH, "10")]
+    run.give(StreamOpened(), Bookmark("12", initial_events_end=False), StreamEnded(90.0, clean=False))
+    assert not run.session.mute
+    run.give(StreamOpened(), StreamEnded(70.0, clean=False))
+    assert run.session.mute
+    assert [count.what for count in run.of(Count)] == ["silent_watches"]
+    run.give(StreamOpened(), frame(ADDED, "a", "13"))
+    assert not run.session.mute
