@@ -6,7 +6,9 @@ Exit status 0 only when everything holds.
 from __future__ import annotations
 
 import argparse
+import faulthandler
 import shlex
+import signal
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -22,6 +24,7 @@ from tests.servers import HOW_TO_GET_IT, find_envtest
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
+    faulthandler.register(signal.SIGUSR1)  # tells where a run that seems to hang is
     options = _options().parse_args(arguments)
     binaries = find_envtest()
     if binaries is None:
@@ -61,10 +64,11 @@ def plan_of(options: argparse.Namespace) -> Plan:
     plan = Plan(options.minutes * 60, options.seed, options.runtime, options.brokers)
     if options.hostile:
         return replace(plan, hostile=True, producers=1, workers=1, families=schedule.HOSTILE, large={})
+    large = schedule.LARGE if plan.seconds >= schedule.LONG_S else schedule.SHORT
     if options.brokers >= 3:
-        large = {fault: shares for fault, shares in plan.large.items() if fault is not Fault.FULL_DISK}
+        large = {fault: shares for fault, shares in large.items() if fault is not Fault.FULL_DISK}
         return replace(plan, families=(*plan.families, schedule.LEADERS), large=large)
-    return plan
+    return replace(plan, large=large)
 
 
 def _options() -> argparse.ArgumentParser:

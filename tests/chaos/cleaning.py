@@ -30,6 +30,8 @@ LOOK_S = 0.5
 HASTE = {"min.compaction.lag.ms": "0", "segment.ms": "1000", "min.cleanable.dirty.ratio": "0.01"}
 PATIENCE = {"min.compaction.lag.ms": str(HISTORY_MS), "segment.ms": "604800000", "min.cleanable.dirty.ratio": "0.5"}
 
+_under_way = threading.Lock()
+
 
 @dataclass(frozen=True, slots=True)
 class Outage:
@@ -44,6 +46,8 @@ def compact_events(bootstrap: str, crew: Crew) -> Outage | None:
 
     None when the workers or Kafka did not allow it just then; nothing was compacted in that case.
     """
+    if not _under_way.acquire(blocking=False):
+        return None
     pause = threading.Event()
     try:
         if not crew.pause("worker"):
@@ -51,8 +55,8 @@ def compact_events(bootstrap: str, crew: Crew) -> Outage | None:
         done = {partition: offset + 1 for partition, offset in positions(bootstrap).items()}
         pause.wait(OUTAGE_S)
         ends = _ends(bootstrap)
-        _alter(bootstrap, HASTE)
         try:
+            _alter(bootstrap, HASTE)
             waiting = sum(ends[partition] - offset for partition, offset in done.items())
             return Outage(done, _removed(bootstrap, done, ends, waiting))
         finally:
@@ -61,6 +65,7 @@ def compact_events(bootstrap: str, crew: Crew) -> Outage | None:
         return None
     finally:
         crew.resume("worker")
+        _under_way.release()
 
 
 def _removed(bootstrap: str, done: Mapping[int, int], ends: Mapping[int, int], waiting: int) -> int:

@@ -52,7 +52,7 @@ class Follower:
         self._thread.join()
 
     def position(self, partition: int) -> int:
-        """The next offset that it will read; control records are passed over."""
+        """The offset after the last record that it has read."""
         return int(self._consumer.position([self._places[partition]])[0].offset)
 
     def kept(self, after: int = 0) -> list[Kept]:

@@ -155,10 +155,10 @@ def _settled(stage: Stage, storm: Storm) -> Case:
         say("events wait after a minute")
     settling.wait_until(lambda: not settling.open_transactions(stage.kafkas.bootstrap), 60)
     ends = settling.ends(stage.kafkas.bootstrap, NAMES.events, committed=False)
-    settling.wait_until(lambda: _followed(stage), 30)
+    settling.wait_until(lambda: _followed(stage, ends), 30)
     return Case(
         truths=truths,
-        log=settling.entries(stage.changes.kept()),
+        log=settling.whole_log(stage.kafkas.bootstrap),
         events=stage.events.kept(),
         partitions=PARTITIONS,
         expected=expected,
@@ -171,14 +171,9 @@ def _settled(stage: Stage, storm: Storm) -> Case:
     )
 
 
-def _followed(stage: Stage) -> bool:
-    """Whether both followers have come to the end; control records lie behind the last record of changes."""
-    bootstrap = stage.kafkas.bootstrap
-    for follower, topic in ((stage.changes, NAMES.changes), (stage.events, NAMES.events)):
-        for partition, end in settling.ends(bootstrap, topic, committed=True).items():
-            if follower.position(partition) < end:
-                return False
-    return True
+def _followed(stage: Stage, ends: Mapping[int, int]) -> bool:
+    """Whether the follower of events has come to their end."""
+    return all(stage.events.position(partition) >= end for partition, end in ends.items() if end)
 
 
 def _report(

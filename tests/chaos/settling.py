@@ -18,13 +18,13 @@ from kubecdc.versions import not_newer
 from local import check_coverage
 from local.history import Committed
 from local.kube_client import KubeClient
-from local.logs import Kept
+from local.logs import Kept, read_whole
 from local.logs import entry as entry_of
 from local.verdicts import Entry, Evidence
 from processors.errors import ProcessorError
 from tests.chaos.cleaning import positions
 from tests.chaos.epochs import Resource, parts
-from tests.chaos.following import Follower
+from tests.chaos.following import Follower, light
 from tests.chaos.judge import latest
 from tests.chaos.kafkas import NAMES, PARTITIONS
 
@@ -66,6 +66,11 @@ class Resolved:
 def entries(kept: Sequence[Kept]) -> list[Entry]:
     """Records of the changes topic, in the order of partitions and offsets."""
     return sorted(entry_of(each) for each in kept if isinstance(each.record, Change))
+
+
+def whole_log(bootstrap: str) -> list[Entry]:
+    """The canonical log as a new reader sees it, in the order of partitions and offsets. Raises KubecdcError."""
+    return sorted(entry_of(each._replace(record=light(each.record))) for each in read_whole(bootstrap, NAMES.changes))
 
 
 def listed(client: KubeClient, expected: Sequence[Resource]) -> dict[str, str]:
