@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import threading
 import time
@@ -71,10 +72,8 @@ def test_a_refusal_cuts_what_is_open_and_ends(echo: int):
             client.sendall(b"x")
             assert client.recv(1) == b"x"
             relay.refuse(60)
-            with pytest.raises(ConnectionError):
-                while client.recv(1):
-                    pass
-                raise ConnectionResetError
+            with contextlib.suppress(ConnectionError):
+                assert client.recv(1) == b""  # an end in order, or a reset
         relay.calm()
         assert exchange(relay.port, b"again") == b"again"
 
