@@ -52,7 +52,9 @@ def _step_faults(before: Change | None, change: Change) -> list[str]:
             faults.append(f"seq {change.seq} is its first, not 1")
         return faults
     begins = before.op is Op.DELETED
-    if begins and not (change.gap and change.gap.cause in _RETURNS):
+    # A new epoch begins like a first start: what was forgotten before it is a SNAPSHOT of a new life.
+    anew = change.epoch > before.epoch and change.op is Op.SNAPSHOT and change.seq == 1
+    if begins and not anew and not (change.gap and change.gap.cause in _RETURNS):
         faults.append(f"{change.op} after its delete without RESURRECTED")
     allowed = {(before.seq or 0) + 1} | ({1} if begins else set())
     if change.seq not in allowed:

@@ -27,14 +27,16 @@ def check(history: History) -> Notes:
 
 
 def compacted(records: Sequence[Record], horizon_ms: int) -> list[Record]:
-    """Without what a later record of its key replaced before the horizon."""
+    """Without what a later record of its key replaced before the horizon; younger records replace nothing yet."""
     seen: set[tuple[int, bytes]] = set()
     kept = []
     for record in reversed(records):
         name = (record.partition, record.key)
-        if name not in seen or record.timestamp_ms >= horizon_ms:
+        if record.timestamp_ms >= horizon_ms:
             kept.append(record)
-        seen.add(name)
+        elif name not in seen:
+            kept.append(record)
+            seen.add(name)
     return kept[::-1]
 
 

@@ -11,22 +11,39 @@ from dataclasses import replace
 
 from kubecdc.records import Cause, Change, Op
 from kubecdc.versions import newer
-from local.verdicts import EPOCH, Entry, Evidence, Notes, ObjectId
+from local.verdicts import EPOCH, Entry, Evidence, Notes, ObjectId, object_id
 from tests.checkers.history import History, StreamEpoch
-
-ORPHAN = "records of an epoch in which nothing was read"
 
 
 def streams(history: History) -> dict[StreamEpoch, list[Entry]]:
-    """What the log says of each stream and epoch; records that belong to no stream are left out."""
+    """What the log says of each stream and epoch; records that belong to no stream are left out.
+
+    So are deletes of what lived in an earlier epoch only: no version of theirs is of this one (G5 judges them).
+    """
     found: dict[StreamEpoch, list[Entry]] = {}
+    epochs: dict[ObjectId, int] = {}
     for record in history.committed():
         change = record.change
         if change is None or not change.cluster:
             continue
-        key = ((change.group, change.resource), change.scope, change.epoch)
+        if change.uid is not None:
+            before = epochs.get(object_id(change), change.epoch)
+            epochs[object_id(change)] = change.epoch
+            if change.inferred and before < change.epoch:
+                continue
+        key = stream_epoch(change)
         found.setdefault(key, []).append(Entry(record.partition, record.offset, change))
     return found
+
+
+def stream_epoch(change: Change) -> StreamEpoch:
+    """The stream and epoch that a record is of."""
+    return (change.group, change.resource), change.scope, change.epoch
+
+
+def unknowable(history: History, change: Change) -> bool:
+    """The record is of an epoch that mixes two lives of the store, of which nobody could know."""
+    return history.truth.get(stream_epoch(change), ()) is None
 
 
 def last_epochs(history: History) -> dict[tuple[tuple[str, str], str], int]:

@@ -12,6 +12,7 @@ from kubecdc.records import Cause, Change
 from kubecdc.versions import newer, not_newer
 from local.history import Committed
 from local.verdicts import Notes, ObjectId, object_id
+from tests.checkers.epochs import stream_epoch
 from tests.checkers.history import History, Record
 
 # What must have happened in the world for a cause to be true, where that is known.
@@ -54,7 +55,7 @@ def empty_windows(history: History) -> int:
         change = record.change
         if change is None or change.gap is None or change.uid is not None or change.upto_rv is None:
             continue
-        truth = history.truth.get(((change.group, change.resource), change.scope, change.epoch)) or ()
+        truth = history.truth.get(stream_epoch(change)) or ()
         inside = (c for c in truth if newer(c.rv, change.after_rv) and not_newer(c.rv, change.upto_rv))
         count += all((object_id(c), change.epoch, c.rv) in shown for c in inside)
     return count
@@ -79,7 +80,7 @@ def _fault(
         return "nothing of the kind happened"
     if gap.cause in LOSSES and record.partition not in history.lost and not history.withheld:
         return "no record of this partition was lost"
-    if change.uid is None or history.truth.get(_stream(change)) is None:
+    if change.uid is None or history.truth.get(stream_epoch(change)) is None:
         return ""
     own = commits.get((object_id(change), change.epoch), ())
     if gap.cause is Cause.GENERATION_JUMP:
@@ -91,7 +92,3 @@ def _fault(
     if gap.cause is Cause.CONFLICT:
         return "a version has one content in this epoch"
     return ""
-
-
-def _stream(change: Change) -> tuple[tuple[str, str], str, int]:
-    return (change.group, change.resource), change.scope, change.epoch

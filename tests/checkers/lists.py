@@ -11,6 +11,7 @@ from kubecdc.records import Change, EventType, Op, RawEvent
 from kubecdc.versions import not_newer, order
 from local.history import Committed
 from local.verdicts import Notes
+from tests.checkers.epochs import stream_epoch
 from tests.checkers.history import COMMITTED, History
 
 _List = tuple[int, str]
@@ -41,7 +42,7 @@ def check(history: History) -> Notes:
                 notes.wrong.append(f"{where}: {len(uids)} of {source.relist.expected} items of {name[1]} arrived")
             if change.uid in uids:
                 notes.wrong.append(f"{where}: list {name[1]} shows it")
-        truth = history.truth.get(((change.group, change.resource), change.scope, change.epoch), ())
+        truth = history.truth.get(stream_epoch(change), ())
         if truth is not None and _lives(change, truth):
             notes.wrong.append(f"{where}: it lived at that version")
     return notes

@@ -10,7 +10,7 @@ from kubecdc.records import EventType, RawEvent
 from producer import frames
 from producer.signals import Unreachable, Verb
 from tests.simulation.log import Ref
-from tests.simulation.plan import REQUEST_FAULTS, STREAM_FAULTS, WITHHOLD, Step
+from tests.simulation.plan import REQUEST_FAULTS, STREAM_FAULTS, UNSEEN, WITHHOLD, Step
 from tests.simulation.server import Armed, status
 
 if TYPE_CHECKING:
@@ -106,7 +106,8 @@ def _kind_moved(simulation: Simulation, step: Step) -> None:
 
 
 def _restored(simulation: Simulation, step: Step) -> None:
-    if simulation.restore(3 + int(step.size * 40), bump=step.kind == "restored_bumped"):
+    unseen = step.kind == UNSEEN
+    if simulation.restore(3 + int(step.size * 40), bump=step.kind != "restored", unseen=unseen):
         simulation.hit(step.kind)
 
 
@@ -185,7 +186,7 @@ def _producer(act: Callable[[Simulation, object, Step], None]) -> Callable[[Simu
     def fault(simulation: Simulation, step: Step) -> None:
         running = [process for process in simulation.processes if process.alive and not process.frozen]
         process = chosen(running, step.pick)
-        if process is not None:
+        if process is not None and not simulation.restoring:
             act(simulation, process, step)
             simulation.hit(step.kind)
 
@@ -242,6 +243,7 @@ DIRECT: dict[str, Callable[[Simulation, Step], None]] = {
     "kind_moved": _kind_moved,
     "restored": _restored,
     "restored_bumped": _restored,
+    UNSEEN: _restored,
     "broker_away": _broker_away,
     "state_compacted": _state_compacted,
     "record_lost": _record_lost,

@@ -121,13 +121,16 @@ class Log:
         return found
 
     def compact_events(self, partition: int, before_ms: int) -> int:
-        """Take away what a later record of its key replaces, if it is older than the lag; return how many."""
+        """Take away what a later record of its key replaces, both older than the lag; return how many.
+
+        Tombstones go as well: their retention is over by then.
+        """
         seen: set[bytes] = set()
         removed = 0
         for event in reversed(self.events[partition]):
-            if event.gone:
+            if event.gone or event.timestamp_ms >= before_ms:
                 continue
-            if event.key in seen and event.timestamp_ms < before_ms:
+            if event.key in seen or event.value is None:
                 event.gone = "compacted"
                 removed += 1
             seen.add(event.key)

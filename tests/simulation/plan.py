@@ -44,6 +44,7 @@ FAMILIES = (
     WORKER_FAULTS,
 )
 WITHHOLD = "withhold"
+UNSEEN = "restored_unseen"  # above all versions, and nobody may know: seldom, since nothing can be judged after it
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +113,8 @@ def _steps(rng: Random, *, audits: bool) -> tuple[Step, ...]:
     kinds = [kind for family in families for kind in family]
     if audits and rng.random() < 0.5:
         kinds += [WITHHOLD] * 4
+    if rng.random() < 0.02:
+        kinds.append(UNSEEN)
     count = rng.choice((5, 20, 40, 80)) if kinds else 0
     steps = [Step(rng.uniform(0, DURATION_S), "write", 0.0, rng.random()) for _ in range(WRITES)]
     for _ in range(count):

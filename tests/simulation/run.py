@@ -63,6 +63,7 @@ class Simulation:
         self.drained: dict[int, tuple[tuple[int, ...], dict[str, int]]] = {}
         self.lost: set[int] = set()
         self.working = 0
+        self.restoring = False
         self.eras: dict[Epoch, set[int]] = {}
         self.processes = [Process(self, number) for number in range(plan.producers)]
         self.workers = [Worker(self, number) for number in range(plan.workers)]
@@ -98,10 +99,18 @@ class Simulation:
         if era is not None:
             self.eras.setdefault((driver.kind.key, driver.scope, epoch), set()).add(era)
 
-    def restore(self, back: int, *, bump: bool) -> bool:
-        """Restore the store from a backup, unless somebody has yet to notice the one before."""
-        if self._unnoticed() or not self.world.restore(back, bump=bump):
+    def restore(self, back: int, *, bump: bool, unseen: bool = False) -> bool:
+        """Restore the store from a backup, unless somebody has yet to notice the one before.
+
+        Versions that go on above all others hide a restore from whom nothing contradicts; only `unseen` does that.
+        """
+        if self._unnoticed():
             return False
+        if bump and not unseen and not self._shows(back):
+            return False
+        if not self.world.restore(back, bump=bump):
+            return False
+        self.restoring = True
         for stream in list(self.server.streams):
             stream.later(self.rng.uniform(0.1, 1.0), lambda s=stream: s.end(clean=False))
         self.schedule.after(0.5, lambda at=self.schedule.now: self._lift(at))
@@ -113,12 +122,27 @@ class Simulation:
         settled = all(not process.sink.depth() for process in self.processes if process.alive)
         return not (every and settled and all(driver.noticed for driver in drivers))
 
+    def _shows(self, back: int) -> bool:
+        """Every session knows a version that the restored store will contradict."""
+        world = self.world
+        forked = world.revision - back
+        for driver in (driver for process in self.processes for driver in process.drivers):
+            published = driver.machine.published
+            lived = driver.kind.at(forked)
+            lost = driver.kind.history[driver.kind.first_after(forked) :]
+            if not any(
+                v.uid in lived and (published.rv_of(v.uid) or published.deleted_rv(v.uid)) == str(v.rv) for v in lost
+            ):
+                return False
+        return True
+
     def _lift(self, since: float) -> None:
-        """Let clients write freely once everybody knows of the restore."""
+        """Let clients write freely, and processes come and go, once everybody knows of the restore."""
         if self._unnoticed() and self.schedule.now - since < RESTORE_NOTICED_S:
             self.schedule.after(0.5, lambda: self._lift(since))
         else:
             self.world.ceiling = None
+            self.restoring = False
 
     # --- the group --------------------------------------------------------------------------------------------------
 
@@ -195,6 +219,16 @@ class Simulation:
         for seconds in (12.0, 30.0):
             self.schedule.after(seconds, self._audit)
         self.schedule.after(6.0, self.world.write)
+        if self.lost:
+            self.schedule.after(8.0, self._expire)
+
+    def _expire(self) -> None:
+        """Let every watch expire. A delete that Kafka has lost stands in a gap, and arrives with the next list only."""
+        for stream in list(self.server.streams):
+            stream.end(clean=True)
+        for kind in self.world.kinds:
+            self.world.create(kind)
+        self.world.compact(0)
 
     def _audit(self) -> None:
         if self.plan.watch.audit_interval_s > 0:
