@@ -19,7 +19,11 @@ from local.history import Committed
 from local.logs import Kept
 from local.verdicts import OBJECT_OPS, Entry, Evidence, Notes, Status, Verdict, judge
 from processors.partition import Partition
+from tests.chaos import histories
 from tests.chaos.epochs import Part, Resource, parts
+from tests.chaos.schedule import Fault
+from tests.checkers.history import Record
+from tests.checkers.history import judge as judge_history
 
 Check = Callable[[Evidence], Notes]
 BADNESS = (Status.HOLDS, Status.UNKNOWN, Status.FAILS)
@@ -44,7 +48,7 @@ class Case:
     """
 
     truths: Sequence[Sequence[Committed]]
-    log: Sequence[Entry]
+    records: Sequence[Record]
     events: Sequence[Kept]
     partitions: int
     expected: Sequence[Resource]
@@ -54,6 +58,12 @@ class Case:
     positions: Mapping[int, int]
     ends: Mapping[int, int]
     open_transactions: Sequence[str]
+    struck: Mapping[Fault, int]
+
+    @property
+    def log(self) -> list[Entry]:
+        """The records without tombstones."""
+        return [Entry(each.partition, each.offset, each.change) for each in self.records if each.change is not None]
 
 
 def verdicts(case: Case) -> dict[str, Verdict]:
@@ -64,6 +74,9 @@ def verdicts(case: Case) -> dict[str, Verdict]:
             found[name] = _over_epochs(name, check, case)
     everything = Evidence(None, case.log, case.partitions)
     found["G3"] = judge("G3", checkers.CHECKERS["G3"], everything)
+    whole = histories.history(case.records, case.events, case.truths, case.expected, case.struck)
+    for name, check_history in histories.CHECKERS.items():
+        found[name] = judge_history(name, check_history, whole)
     for name, check_case in CHECKS.items():
         found[name] = judge(name, lambda _, check_case=check_case: check_case(case), everything)  # type: ignore[misc]  # bound now
     return found

@@ -6,6 +6,7 @@ stays behind relays.
 
 from __future__ import annotations
 
+import os
 import subprocess
 import threading
 from collections.abc import Mapping
@@ -24,7 +25,7 @@ from tests.chaos.relay import KafkaRelay
 PREFIX = "chaos"
 PARTITIONS = 3
 NAMES = TopicNames.under(PREFIX)
-DISK_MB = 1500
+DISK_MB = 800
 FILLER = "filler"
 # Logs of which the cleaner may take all but the last seconds, once a topic lets it.
 CLEANING = {"log.cleaner.backoff.ms": "200", "log.initial.task.delay.ms": "500", "log.segment.bytes": "16777216"}
@@ -210,10 +211,15 @@ def _start(broker: Broker) -> None:
 
 
 def _fill(path: Path) -> None:
-    piece = bytes(1024 * 1024)
-    try:
-        with path.open("wb", buffering=0) as stream:
+    """Take all the space that the disk of `path` has left."""
+    with path.open("wb", buffering=0) as stream:
+        for size in (1024 * 1024, 4096):
             while True:
-                stream.write(piece)
-    except OSError:
-        return  # no space left: that was the point
+                free = os.statvfs(path.parent)
+                rest = free.f_bavail * free.f_frsize // size * size
+                if not rest:
+                    break
+                try:
+                    os.posix_fallocate(stream.fileno(), os.fstat(stream.fileno()).st_size, rest)
+                except OSError:
+                    break  # somebody was quicker

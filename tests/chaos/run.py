@@ -158,12 +158,13 @@ def _settled(stage: Stage, storm: Storm) -> Case:
     settling.wait_until(lambda: _followed(stage, ends), 30)
     return Case(
         truths=truths,
-        log=settling.whole_log(stage.kafkas.bootstrap),
+        records=settling.whole_log(stage.kafkas.bootstrap),
         events=stage.events.kept(),
         partitions=PARTITIONS,
         expected=expected,
         acked=stage.client.acked,
         comparable=storm.comparable,
+        struck=storm.struck,
         listed=listed,
         positions=positions(stage.kafkas.bootstrap),
         ends=ends,

@@ -13,12 +13,15 @@ from contextlib import suppress
 from confluent_kafka import IsolationLevel, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
+from kubecdc.codec import Codec
+from kubecdc.kafka import TopicReader
 from kubecdc.records import Change
+from kubecdc.start import BEGINNING
 from kubecdc.versions import not_newer
 from local import check_coverage
 from local.history import Committed
 from local.kube_client import KubeClient
-from local.logs import Kept, read_whole
+from local.logs import Kept
 from local.logs import entry as entry_of
 from local.verdicts import Entry, Evidence
 from processors.errors import ProcessorError
@@ -27,6 +30,7 @@ from tests.chaos.epochs import Resource, parts
 from tests.chaos.following import Follower, light
 from tests.chaos.judge import latest
 from tests.chaos.kafkas import NAMES, PARTITIONS
+from tests.checkers.history import Record
 
 LOOK_S = 1.0
 ANSWER_S = 8.0
@@ -68,9 +72,19 @@ def entries(kept: Sequence[Kept]) -> list[Entry]:
     return sorted(entry_of(each) for each in kept if isinstance(each.record, Change))
 
 
-def whole_log(bootstrap: str) -> list[Entry]:
-    """The canonical log as a new reader sees it, in the order of partitions and offsets. Raises KubecdcError."""
-    return sorted(entry_of(each._replace(record=light(each.record))) for each in read_whole(bootstrap, NAMES.changes))
+def whole_log(bootstrap: str) -> list[Record]:
+    """The canonical log as a new reader sees it, tombstones too, by partition and offset. Raises KubecdcError."""
+    reader = TopicReader(bootstrap, NAMES.changes, BEGINNING, follow=False)
+    codec = Codec()
+    found = []
+    try:
+        while not reader.done:
+            for each in reader.poll(0.2):
+                change = None if each.value is None else light(codec.decode(each.value))
+                found.append(Record(each.partition, each.offset, each.timestamp_ms, each.key or b"", change))
+    finally:
+        reader.close()
+    return sorted(found, key=lambda record: (record.partition, record.offset))
 
 
 def listed(client: KubeClient, expected: Sequence[Resource]) -> dict[str, str]:
