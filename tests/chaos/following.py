@@ -36,11 +36,11 @@ class Follower:
                 "log_level": 0,
             }
         )
-        self._places = [TopicPartition(topic, number, OFFSET_BEGINNING) for number in range(partitions)]
-        self._consumer.assign(self._places)
+        self._consumer.assign([TopicPartition(topic, number, OFFSET_BEGINNING) for number in range(partitions)])
         self._codec = Codec()
         self._lock = threading.Lock()
         self._kept: list[Kept] = []
+        self._reached: dict[int, int] = {}
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._follow, name=f"follower of {topic}", daemon=True)
 
@@ -53,7 +53,8 @@ class Follower:
 
     def position(self, partition: int) -> int:
         """The offset after the last record that it has read."""
-        return int(self._consumer.position([self._places[partition]])[0].offset)
+        with self._lock:
+            return self._reached.get(partition, 0)
 
     def kept(self, after: int = 0) -> list[Kept]:
         """What came since, as counted by `after`."""
@@ -64,15 +65,18 @@ class Follower:
         try:
             while not self._over.is_set():
                 for message in self._consumer.consume(500, POLL_S):
-                    if message.error() is None and message.value() is not None:
+                    if message.error() is None:
                         self._keep(message)
         finally:
             self._consumer.close()
 
     def _keep(self, message: Any) -> None:
-        record = light(decoded(self._codec, message.value()))
+        value = message.value()
+        record = None if value is None else light(decoded(self._codec, value))
         with self._lock:
-            self._kept.append(Kept(message.partition(), message.offset(), message.timestamp()[1], record))
+            self._reached[message.partition()] = message.offset() + 1
+            if record is not None:
+                self._kept.append(Kept(message.partition(), message.offset(), message.timestamp()[1], record))
 
 
 def decoded(codec: Codec, value: bytes) -> Any:
