@@ -25,9 +25,13 @@ CHECKERS: Mapping[str, Callable[[History], Notes]] = {
     "offsets": offsets.check,
     "consumer": consumer.check,
 }
-# The simulation's names of what can make a gap true, by the fault that brings it here.
+# The simulation's names of what can make a gap true, by the fault that brings it here. A kube-apiserver that has just
+# started answers discovery without most groups for a moment, so its restarts can end a kind as well.
 SUFFERED: Mapping[Fault, frozenset[str]] = {
-    Fault.RESTORE_ETCD: frozenset({"restored", "stale_list"}),
+    Fault.RESTORE_ETCD: frozenset({"restored", "stale_list", "kind_gone"}),
+    Fault.RESTART_API: frozenset({"kind_gone"}),
+    Fault.KILL_API: frozenset({"kind_gone"}),
+    Fault.COMPACT_ETCD: frozenset({"kind_gone"}),
     Fault.REVOKE_ALL: frozenset({"forbidden"}),
     Fault.REVOKE_ONE: frozenset({"forbidden"}),
     Fault.CHURN_CRD: frozenset({"kind_gone", "forbidden"}),
