@@ -35,7 +35,7 @@ from processors.metrics import Metrics
 from processors.tasks import CUT_OFF, Tasks
 
 POLL_S = 0.5
-POLL_RECORDS = 4_000
+POLL_RECORDS = 8_000
 
 
 class EventsConsumer(driver.Consumer):

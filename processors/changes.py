@@ -28,6 +28,9 @@ class At:
         return make_source(self.partition, self.offset, self.event.session, self.event.seq)
 
 
+make_at = constructor(At)
+
+
 def of_object(at: At, known: UidState | None, outcome: Outcome, op: Op, seq: int | None) -> Change:
     """The record of an object's event; `seq` None only for a GAP that names the UID."""
     event, inferred = at.event, outcome.inferred
@@ -162,15 +165,13 @@ def next_state(stream: StreamState, known: UidState | None, event: RawEvent, seq
         event.digest,
         event.paths,
         event.managers,
-        () if deleted else listed_in(stream, known, event),
+        () if deleted or not stream.relists else listed_in(stream, known, event),
         "",
     )
 
 
 def listed_in(stream: StreamState, known: UidState | None, event: RawEvent) -> tuple[str, ...]:
     """The running relists that have shown this UID, the event's own among them."""
-    if not stream.relists:
-        return ()
     running = {relist.id for relist in stream.relists}
     if event.type is EventType.LISTED and event.relist is not None:
         marks = {*(known.listed if known else ()), event.relist.id} & running

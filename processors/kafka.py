@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -116,9 +116,22 @@ class Cluster:
 
         With `first_only` it returns as soon as there is one. Raises Restart, or Stalled when nothing arrives.
         """
-        end = self.high_watermarks(topic, (partition,))[partition]
-        if end == 0:
-            return {}
+        latest: dict[bytes, bytes] = {}
+        for _, _, key, value in self.records(topic, partition):
+            if value is None:
+                latest.pop(key or b"", None)
+            else:
+                latest[key or b""] = value
+                if first_only:
+                    break
+        return latest
+
+    def records(self, topic: str, partition: int, end: int | None = None) -> Iterator[Raw]:
+        """A partition's committed records in order, to `end` or else to the high watermark. Raises as `committed`."""
+        last = self.high_watermarks(topic, (partition,))[partition]
+        last = last if end is None else min(end, last)
+        if last == 0:
+            return
         consumer = Consumer(
             {
                 **base(self.settings),
@@ -133,7 +146,7 @@ class Cluster:
         )
         try:
             consumer.assign([TopicPartition(topic, partition, OFFSET_BEGINNING)])
-            return _read_to(consumer, end, first_only=first_only)
+            yield from _read_to(consumer, last)
         except KafkaException as error:
             raise Restart(f"{topic} [{partition}] cannot be read: {text(error)}") from error
         finally:
@@ -144,19 +157,15 @@ class Cluster:
         return Writer(self.settings, self.names, partition)
 
 
-def _read_to(consumer: Consumer, end: int, *, first_only: bool) -> dict[bytes, bytes]:
-    latest: dict[bytes, bytes] = {}
+def _read_to(consumer: Consumer, end: int) -> Iterator[Raw]:
     position, moved_at = 0, time.monotonic()
     while position < end:
         for message in consumer.consume(READ_RECORDS, READ_S):
             error = message.error()
             offset = message.offset() or 0
             if error is None:
-                key, value = message.key() or b"", message.value()
-                if value is None:
-                    latest.pop(key, None)
-                else:
-                    latest[key] = value
+                if offset < end:
+                    yield offset, message.timestamp()[1], message.key(), message.value()
                 position, moved_at = offset + 1, time.monotonic()
             elif error.code() == PARTITION_EOF:
                 # Control records and holes move the end of the partition without a record.
@@ -164,14 +173,11 @@ def _read_to(consumer: Consumer, end: int, *, first_only: bool) -> dict[bytes, b
                 position = max(position, offset)
             else:
                 raise KafkaException(error)
-        if first_only and latest:
-            break
         if time.monotonic() - moved_at > RECOVERY_SILENCE_S:
             raise Stalled(
                 f"reading stopped at offset {position} of {end} and did not move for {RECOVERY_SILENCE_S:.0f} s: an"
                 " open transaction of another application, or a broker that does not deliver"
             )
-    return latest
 
 
 class Writer:
@@ -201,10 +207,8 @@ class Writer:
         self._producer.poll(0)
         self._repeat("begin", lambda _: self._producer.begin_transaction(), COMMIT_S)
         crash.point("after_begin")
-        for key, value in changes:
-            self._produce(self._names.changes, key, value)
-        for key, value in state:
-            self._produce(self._names.state, key, value)
+        self._produce(self._names.changes, changes)
+        self._produce(self._names.state, state)
         crash.point("after_produce")
         if crash.due("before_commit"):
             self._producer.flush(COMMIT_S)
@@ -223,19 +227,27 @@ class Writer:
         """Forget what is queued. An open transaction stays open until the next fence."""
         self._producer.purge()
 
-    def _produce(self, topic: str, key: bytes, value: bytes | None) -> None:
+    def _produce(self, topic: str, pairs: Iterable[Pair]) -> None:
+        produce, partition = self._producer.produce, self._partition
+        try:
+            for key, value in pairs:
+                try:
+                    produce(topic, value, key, partition)
+                except BufferError:
+                    self._wait_and_produce(topic, key, value)
+        except KafkaException as error:
+            raise self._wrapped("produce", error) from error
+
+    def _wait_and_produce(self, topic: str, key: bytes, value: bytes | None) -> None:
         deadline = time.monotonic() + COMMIT_S
-        while True:
+        while time.monotonic() < deadline:
+            self._producer.poll(0.05)
             try:
                 self._producer.produce(topic, value, key, self._partition)
             except BufferError:
-                if time.monotonic() > deadline:
-                    raise Restart(f"the queue to {topic} stayed full for {COMMIT_S:.0f} s") from None
-                self._producer.poll(0.05)
-            except KafkaException as error:
-                raise self._wrapped("produce", error) from error
-            else:
-                return
+                continue
+            return
+        raise Restart(f"the queue to {topic} stayed full for {COMMIT_S:.0f} s")
 
     def _fatal(self, error: KafkaException) -> KafkaException:
         """What made the producer unusable: produce says only that something did, a transaction call says what."""

@@ -27,13 +27,15 @@ from kubecdc.records import (
 )
 from kubecdc.versions import newer, not_newer, order, well_formed
 from processors import changes, rules, streams
-from processors.changes import At
+from processors.changes import At, make_at
+from processors.memory import Living, Memory
 from processors.rules import Outcome, Verdict
 
 HISTORY_MS = 7 * 24 * 3600 * 1000
 
+OP_COUNTERS = {op: op.lower() for op in Op}
+
 StateRecord = UidState | StreamState | Progress
-ResourceKey = tuple[str, str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,9 +57,7 @@ class Partition:
         self._src_offset = -1
         self._truncated = False
         self._streams: dict[str, StreamState] = {}
-        self._uids: dict[ResourceKey, dict[str, UidState]] = {}
-        self._names: dict[tuple[ResourceKey, str, str], str] = {}
-        self._dead: dict[str, set[str]] = {}
+        self._memory = Memory()
         self._changes: list[tuple[bytes, Change | None]] = []
         self._state: dict[bytes, StateRecord | None] = {}
         self._touched: set[str] = set()
@@ -71,16 +71,17 @@ class Partition:
     @property
     def uids(self) -> int:
         """How many UIDs are remembered."""
-        return sum(len(known) for known in self._uids.values())
+        return len(self._memory)
 
     def load(self, key: bytes, record: StateRecord) -> None:
         """Take a record of the state topic; of each key the latest must come last."""
         if isinstance(record, Progress):
             self._src_offset = record.src_offset
         elif isinstance(record, StreamState):
-            self._streams[_stream_name(record)] = record
+            name = wire.stream_name(record.cluster, record.group, record.resource, record.scope)
+            self._streams[name] = record
         elif isinstance(record, UidState):
-            self._remember(record)
+            self._memory.put(record)
         else:
             raise Undecodable(f"state key {key!r} holds a {type(record).__name__}")
 
@@ -113,7 +114,7 @@ class Partition:
         if missing:
             self._counters["records_missing"] += missing
         old = self._truncated or now_ms - timestamp_ms > self._history_ms
-        at = At(self._partition, offset, event, now_ms)
+        at = make_at(self._partition, offset, event, now_ms)
         if event.type in OBJECT_TYPES:
             stream = self._object(stream, session, at)
         else:
@@ -143,17 +144,16 @@ class Partition:
 
     def _object(self, stream: StreamState, session: SessionState, at: At) -> StreamState:
         event = at.event
-        uid = event.uid or ""
-        resource = _resource_key(event)
-        known = self._uids.get(resource, {}).get(uid)
+        living = self._memory.of((event.cluster, event.group, event.resource))
+        known = living.uids.get(event.uid or "")
         outcome = rules.decide(known, event, stream)
         listed = event.relist.id if event.type is EventType.LISTED and event.relist else None
         verdict = outcome.verdict
         if verdict is Verdict.EMITTED and outcome.noise and self._drop_noise:
             verdict = Verdict.NOISE_DROPPED
-        self._counters[verdict.value] += 1
+        self._counters[verdict] += 1
         if verdict is Verdict.EMITTED:
-            self._make_room(resource, at)
+            self._make_room(living, at)
             self._emit(stream, known, outcome, at)
         elif known is not None:
             self._note(stream, known, verdict, event)
@@ -168,7 +168,7 @@ class Partition:
         seq = known.seq + 1 if known else 1
         key = event.uid.encode()
         self._changes.append((key, changes.of_object(at, known, outcome, op, seq)))
-        self._counters[op.value.lower()] += 1
+        self._counters[OP_COUNTERS[op]] += 1
         if outcome.inferred:
             self._counters["inferred_deletes"] += 1
         if outcome.gap is not None:
@@ -201,14 +201,11 @@ class Partition:
         self._changes.append((wire.uid_gap_key(known.uid), change))
         self._counters["gap_CONFLICT"] += 1
 
-    def _make_room(self, resource: ResourceKey, at: At) -> None:
+    def _make_room(self, living: Living, at: At) -> None:
         """A name is taken by a new UID: the old one's delete comes first (kubernetes.md 3.15)."""
         event = at.event
-        if event.type is EventType.DELETED:
-            return
-        other = self._names.get((resource, event.namespace, event.name))
-        state = self._uids.get(resource, {}).get(other) if other and other != event.uid else None
-        if state is None or state.deleted:
+        state = living.holder(event.namespace, event.name, event.uid or "")
+        if state is None or state.deleted or event.type is EventType.DELETED:
             return
         relist = event.relist
         bound = relist.list_rv if relist and relist.list_rv else event.rv
@@ -243,10 +240,10 @@ class Partition:
 
     def _sweep(self, sweep: streams.Sweep, at: At) -> None:
         event = at.event
-        known = self._uids.get(_resource_key(event), {})
+        known = self._memory.of((event.cluster, event.group, event.resource))
         gone = [
             state
-            for state in known.values()
+            for state in known.uids.values()
             if not state.deleted
             and event.scope in ("", state.namespace)
             and sweep.relist not in state.listed
@@ -258,69 +255,33 @@ class Partition:
 
     def _bury(self, name: str, stream: StreamState) -> None:
         """Forget the deleted UIDs that the floor has passed: below it an unknown UID is a deleted one."""
-        floor = stream.floor
-        if floor is None:
+        if stream.floor is None:
             return
-        resource = (stream.cluster, stream.group, stream.resource)
-        for uid in sorted(self._dead.get(name, ())):
-            state = self._uids.get(resource, {}).get(uid)
-            if state is None or not state.deleted:
-                self._dead[name].discard(uid)
-            elif state.epoch < stream.epoch or not newer(state.rv, floor):
-                self._forget(state)
-                self._dead[name].discard(uid)
-                self._state[uid.encode()] = None
+        for state in self._memory.dead(name, (stream.cluster, stream.group, stream.resource)):
+            if state.epoch < stream.epoch or not newer(state.rv, stream.floor):
+                self._memory.forget(name, state)
+                self._state[state.uid.encode()] = None
 
     def _undecodable(self, offset: int, why: str, now_ms: int) -> None:
         change = changes.undecodable(self._partition, offset, why, now_ms)
         self._changes.append((wire.gap_key(f"{self._partition}", Cause.UNDECODABLE, offset), change))
         self._counters["undecodable"] += 1
 
-    # --------------------------------------------------------------------------------------------- memory
-
     def _write(self, state: UidState) -> None:
-        self._remember(state)
+        self._memory.put(state)
         self._state[state.uid.encode()] = state
-
-    def _remember(self, state: UidState) -> None:
-        resource = (state.cluster, state.group, state.resource)
-        self._uids.setdefault(resource, {})[state.uid] = state
-        name_key = (resource, state.namespace, state.name)
-        if not state.deleted:
-            self._names[name_key] = state.uid
-        else:
-            if self._names.get(name_key) == state.uid:
-                del self._names[name_key]
-            self._dead.setdefault(_stream_name(state), set()).add(state.uid)
-
-    def _forget(self, state: UidState) -> None:
-        resource = (state.cluster, state.group, state.resource)
-        self._uids.get(resource, {}).pop(state.uid, None)
-        name_key = (resource, state.namespace, state.name)
-        if self._names.get(name_key) == state.uid:
-            del self._names[name_key]
 
 
 def _fault(event: RawEvent) -> Undecodable | None:
     """Why a decoded record still cannot be used; nothing else in this package checks it again."""
-    if event.type in OBJECT_TYPES:
-        if not event.uid or event.uid.startswith(wire.RESERVED):
-            return Undecodable(f"{event.type} without a usable uid")
-        if not well_formed(event.rv):
-            return Undecodable(f"{event.type} with resourceVersion {event.rv!r}")
-    elif event.rv is not None and not well_formed(event.rv):
-        return Undecodable(f"{event.type} with resourceVersion {event.rv!r}")
+    uid, rv, is_object = event.uid, event.rv, event.type in OBJECT_TYPES
+    if is_object and (not uid or uid.startswith(wire.RESERVED)):
+        return Undecodable(f"{event.type} without a usable uid")
+    if (is_object or rv is not None) and not well_formed(rv):
+        return Undecodable(f"{event.type} with resourceVersion {rv!r}")
     relist = event.relist
     if relist is not None:
         for rv in (relist.previous_rv, relist.list_rv):
             if rv is not None and not well_formed(rv):
                 return Undecodable(f"{event.type} of a list with resourceVersion {rv!r}")
     return None
-
-
-def _stream_name(state: UidState | StreamState) -> str:
-    return wire.stream_name(state.cluster, state.group, state.resource, state.scope)
-
-
-def _resource_key(event: RawEvent) -> ResourceKey:
-    return event.cluster, event.group, event.resource

@@ -76,9 +76,12 @@ def _is_audit(event: RawEvent) -> bool:
 
 
 def _evidence(event: RawEvent, than: str | None) -> bool:
-    """A list proves something about `than` when it is not older; a streamed list is a consistent read as well."""
+    """A list proves something about `than` when it is not older.
+
+    One that is still streamed has not told its version: another producer may have shown the delete already.
+    """
     list_rv = event.relist.list_rv if event.relist else None
-    return list_rv is None or than is None or not_newer(than, list_rv)
+    return list_rv is not None and (than is None or not_newer(than, list_rv))
 
 
 def _unknown(event: RawEvent, stream: StreamState) -> Outcome:
@@ -177,14 +180,16 @@ def changed_paths(before: str, after: str) -> tuple[str, ...]:
     if before == after:
         return ()
     old, new = orjson.loads(before or "{}"), orjson.loads(after or "{}")
-    different = {path for path, _ in old.items() ^ new.items()}
+    different = {path for path, digest in new.items() if old.get(path) != digest}
+    if not old.keys() <= new.keys():
+        different |= old.keys() - new.keys()
+    if len(different) == 1:
+        return tuple(different)
     return tuple(sorted(path for path in different if not _lies_under(path, different)))
 
 
 def _lies_under(path: str, others: set[str]) -> bool:
     """One of `others` is an ancestor of the pointer `path`."""
-    if len(others) == 1:
-        return False
     end = path.rfind("/")
     while end > 0:
         if path[:end] in others:

@@ -16,11 +16,11 @@ from kubecdc.codec import Codec, SchemaIds
 from kubecdc.errors import Undecodable, Unreachable
 from kubecdc.records import RawEvent
 from kubecdc.wire import PROGRESS_KEY
-from processors import crash
+from processors import crash, fitting
 from processors.errors import Restart, Stop, Stuck
 from processors.kafka import Cluster, Raw, Writer
 from processors.metrics import Metrics
-from processors.partition import Partition
+from processors.partition import Batch, Partition
 
 log = logging.getLogger(__name__)
 
@@ -57,11 +57,17 @@ class PartitionTask:
         self._writer: Writer | None = None
         self._memory = self._empty()
         self._acknowledged = 0
+        self._recovered = False
 
     @property
     def next_offset(self) -> int:
         """First source offset whose effects are not known to be committed."""
         return self._acknowledged
+
+    @property
+    def recovered(self) -> bool:
+        """Whether it is open, and its memory is what is committed; False while it fences and reads."""
+        return self._recovered
 
     def open(self) -> int:
         """Take the partition over; returns the source offset to resume at. Raises Stop."""
@@ -118,7 +124,7 @@ class PartitionTask:
                     " by a newer version"
                 ) from error
         memory.truncated(self._cluster.low_watermark(self._cluster.names.events, self.partition))
-        self._memory, self._acknowledged = memory, memory.next_offset
+        self._memory, self._acknowledged, self._recovered = memory, memory.next_offset, True
         self._metrics.uids.labels(str(self.partition)).set(memory.uids)
         log.info("partition %d: %d uids, resuming at offset %d", self.partition, memory.uids, memory.next_offset)
         return memory.next_offset
@@ -174,9 +180,9 @@ class PartitionTask:
         for offset, timestamp_ms, _, value in records:
             self._memory.apply(offset, self._decoded(value), timestamp_ms, now_ms)
         batch = self._memory.drain()
-        encode, state = self._changes.encode, self._state.encode
+        state = self._state.encode
         self._writer.write(
-            ((key, None if change is None else encode(change)) for key, change in batch.changes),
+            self._fitting(batch),
             ((key, None if record is None else state(record)) for key, record in batch.state),
         )
         self._acknowledged = self._memory.next_offset
@@ -184,6 +190,17 @@ class PartitionTask:
         self._metrics.batch_seconds.observe(time.monotonic() - began)
         self._metrics.uids.labels(str(self.partition)).set(self._memory.uids)
         self._metrics.source_offset.labels(str(self.partition)).set(self._memory.next_offset)
+
+    def _fitting(self, batch: Batch) -> Iterator[tuple[bytes, bytes | None]]:
+        encode = self._changes.encode
+        for key, change in batch.changes:
+            if change is None:
+                yield key, None
+                continue
+            value, omitted = fitting.fit(change, encode)
+            if omitted:
+                batch.counters[fitting.COUNTER] = batch.counters.get(fitting.COUNTER, 0) + 1
+            yield key, value
 
     def _decoded(self, value: bytes | None) -> RawEvent | Undecodable | None:
         if value is None:
@@ -195,7 +212,7 @@ class PartitionTask:
         return event if isinstance(event, RawEvent) else Undecodable(f"a {type(event).__name__} in the events topic")
 
     def _discard(self) -> None:
-        writer, self._writer = self._writer, None
+        writer, self._writer, self._recovered = self._writer, None, False
         if writer is not None:
             writer.discard()
 

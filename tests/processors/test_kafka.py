@@ -50,7 +50,7 @@ def test_a_newer_writer_fences_and_what_the_older_left_open_is_never_seen(log):
     older.fence()
     older.write([(b"k", b"kept")], [])
     older._producer.begin_transaction()
-    older._produce(log.names.changes, b"k", b"open")
+    older._produce(log.names.changes, [(b"k", b"open")])
     older._producer.flush(10)
     newer.fence()
     assert cluster.committed(log.names.changes, 0) == {b"k": b"kept"}

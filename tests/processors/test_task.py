@@ -43,7 +43,9 @@ def test_writes_what_the_pure_part_decides_and_says_how_far_it_is(log):
     records = filled(log)
     metrics = Metrics()
     worker = made(log, metrics)
+    assert not worker.recovered
     assert worker.open() == 0
+    assert worker.recovered
     assert worker.process(records) == worker.next_offset == records[-1][0] + 1
     assert log.exact()
     assert metrics.value("changes_total", op="snapshot") == 20
@@ -70,6 +72,7 @@ def test_a_zombie_is_fenced_and_none_of_its_records_is_seen(log):
     assert owner.open() == records[99][0] + 1
     with pytest.raises(Fenced, match="taken it over"):
         zombie.process(records[100:200])
+    assert not zombie.recovered
     owner.process(records[100:])
     assert log.exact()
 
@@ -80,8 +83,8 @@ def test_an_open_transaction_of_a_dead_owner_ends_with_the_fence(log):
     dead = made(log)
     dead.open()
     dead._writer._producer.begin_transaction()
-    dead._writer._produce(log.names.changes, b"u1", b"never committed")
-    dead._writer._produce(log.names.state, b"u1", b"never committed")
+    dead._writer._produce(log.names.changes, [(b"u1", b"never committed")])
+    dead._writer._produce(log.names.state, [(b"u1", b"never committed")])
     dead._writer._producer.flush(10)
     owner = made(log)
     began = time.monotonic()
@@ -111,14 +114,14 @@ def test_an_outage_in_the_middle_leaves_no_trace(tmp_path, monkeypatch):
 
 
 def test_attempts_are_bounded(tmp_path, monkeypatch):
-    for name in ("COMMIT_S", "FENCE_S"):
-        monkeypatch.setattr(kafka, name, 0.5)
-    monkeypatch.setattr(task, "BACKOFF_S", 0.01)
     with Broker(tmp_path / "kafka") as broker:
         log = Log(broker.bootstrap, partitions=1)
         records = filled(log)
         worker = made(log)
         worker.open()
+        for name in ("COMMIT_S", "FENCE_S"):
+            monkeypatch.setattr(kafka, name, 0.5)
+        monkeypatch.setattr(task, "BACKOFF_S", 0.01)
         broker.kill()
         with pytest.raises(Stuck, match="partition 0 could not be taken over in 6 attempts: fencing"):
             worker.process(records)

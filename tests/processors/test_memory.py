@@ -1,0 +1,69 @@
+"""What a partition remembers: by UID and by name, the dead until they are forgotten, and nothing twice."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from kubecdc.records import UidState
+from processors.memory import Memory
+
+PODS = ("c", "", "pods")
+STREAM = "c//pods/"
+
+
+def state(uid: str, rv: str = "5", *, name: str = "n", deleted: bool = False) -> UidState:
+    return UidState(
+        *("c", 1, "", "v1", "pods", "", "ns", name, uid, rv, rv, 1, deleted, None, "", "", (), (), ""),
+    )
+
+
+def test_the_latest_state_of_a_uid_counts():
+    memory = Memory()
+    memory.put(state("u", "5"))
+    memory.put(state("u", "6"))
+    assert len(memory) == 1
+    assert memory.of(PODS).uids["u"].rv == "6"
+    assert len(memory.of(("c", "apps", "deployments")).uids) == 0, "resources are apart"
+
+
+def test_a_name_is_held_by_the_last_that_lives_with_it():
+    memory = Memory()
+    memory.put(state("old"))
+    living = memory.of(PODS)
+    assert living.holder("ns", "n", other_than="new") == state("old")
+    assert living.holder("ns", "n", other_than="old") is None
+    assert living.holder("elsewhere", "n", other_than="new") is None
+    memory.put(state("new"))
+    memory.put(state("old", deleted=True))
+    assert living.holder("ns", "n", other_than="old") == state("new"), "a late delete of the old takes no name"
+    memory.put(state("new", deleted=True))
+    assert living.holder("ns", "n", other_than="x") is None
+
+
+def test_the_dead_wait_in_order_until_they_are_forgotten():
+    memory = Memory()
+    for uid in ("b", "a", "c"):
+        memory.put(state(uid, name=uid))
+        memory.put(state(uid, name=uid, deleted=True))
+    memory.put(state("c", "9", name="c"))
+    assert [dead.uid for dead in memory.dead(STREAM, PODS)] == ["a", "b"], "c lives again"
+    memory.forget(STREAM, memory.of(PODS).uids["a"])
+    assert [dead.uid for dead in memory.dead(STREAM, PODS)] == ["b"]
+    assert len(memory) == 2
+    assert list(memory.dead("c/apps/deployments/", PODS)) == []
+
+
+def test_the_dead_of_a_scope_wait_for_the_floor_of_that_scope():
+    memory = Memory()
+    memory.put(replace(state("u", deleted=True), scope="ns"))
+    assert list(memory.dead(STREAM, PODS)) == []
+    assert [dead.uid for dead in memory.dead("c//pods/ns", PODS)] == ["u"]
+
+
+def test_what_is_forgotten_while_it_is_gone_through_is_no_trouble():
+    memory = Memory()
+    for number in range(5):
+        memory.put(state(f"u{number}", name=f"n{number}", deleted=True))
+    for dead in memory.dead(STREAM, PODS):
+        memory.forget(STREAM, dead)
+    assert len(memory) == 0
