@@ -50,6 +50,12 @@ def test_a_list_below_the_floor_is_no_evidence_of_life():
     assert rules.decide(None, listed("40", "45"), STREAM).verdict is Verdict.STALE
 
 
+def test_a_streamed_list_is_no_evidence_of_life_before_it_tells_its_version():
+    """Another producer may have shown the delete already (found by the simulation: a false RESURRECTED)."""
+    assert rules.decide(None, listed("40", None), STREAM).verdict is Verdict.STALE
+    assert rules.decide(known("60", deleted=True), listed("40", None), STREAM).verdict is Verdict.STALE
+
+
 def test_a_list_item_is_a_snapshot_until_the_first_list_is_complete():
     outcome = rules.decide(None, listed("40", "70"), replace(STREAM, complete=False, floor=None))
     assert (outcome.op, outcome.gap) == (Op.SNAPSHOT, None)
