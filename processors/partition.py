@@ -8,6 +8,7 @@ a drained batch or throws the whole object away and loads the state topic again 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from kubecdc import wire
@@ -61,6 +62,7 @@ class Partition:
         self._changes: list[tuple[bytes, Change | None]] = []
         self._state: dict[bytes, StateRecord | None] = {}
         self._touched: set[str] = set()
+        self._written = 0
         self._counters: Counter[str] = Counter()
 
     @property
@@ -122,9 +124,7 @@ class Partition:
             before = stream.floor
             stream = streams.advance(stream, session)
             stream, outputs = streams.mark(stream, event, Cause.COMPACTED if old else Cause.TRANSPORT_LOSS)
-            self._streams[name] = stream
-            for output in outputs:
-                self._stream_output(name, output, at)
+            stream = self._stream_outputs(name, stream, outputs, at)
             if stream.floor != before:
                 self._bury(name, stream)
         self._streams[name] = stream
@@ -147,6 +147,7 @@ class Partition:
         living = self._memory.of((event.cluster, event.group, event.resource))
         known = living.uids.get(event.uid or "")
         outcome = rules.decide(known, event, stream)
+        before = self._written
         listed = event.relist.id if event.type is EventType.LISTED and event.relist else None
         verdict = outcome.verdict
         if verdict is Verdict.EMITTED and outcome.noise and self._drop_noise:
@@ -159,7 +160,7 @@ class Partition:
             self._note(stream, known, verdict, event)
             if verdict is Verdict.CONFLICT:
                 self._conflict(known, at)
-        return streams.advance(stream, session, written=int(verdict is Verdict.EMITTED), listed=listed)
+        return streams.advance(stream, session, written=self._written - before, listed=listed)
 
     def _emit(self, stream: StreamState, known: UidState | None, outcome: Outcome, at: At) -> None:
         event, op = at.event, outcome.op
@@ -169,6 +170,7 @@ class Partition:
         key = event.uid.encode()
         self._changes.append((key, changes.of_object(at, known, outcome, op, seq)))
         self._counters[OP_COUNTERS[op]] += 1
+        self._written += 1
         if outcome.inferred:
             self._counters["inferred_deletes"] += 1
         if outcome.gap is not None:
@@ -220,17 +222,28 @@ class Partition:
         self._changes += [(key, changes.inferred_delete(at, state, epoch, bound, gap)), (key, None)]
         self._counters["deleted"] += 1
         self._counters["inferred_deletes"] += 1
+        self._written += 1
         self._write(changes.dead_state(at, state, epoch, bound))
 
     # --------------------------------------------------------------------------------------------- streams
 
-    def _stream_output(self, name: str, output: streams.StreamOutput, at: At) -> None:
-        if isinstance(output, streams.Sweep):
-            self._sweep(output, at)
-            return
+    def _stream_outputs(
+        self, name: str, stream: StreamState, outputs: Sequence[streams.StreamOutput], at: At
+    ) -> StreamState:
+        """Write what a marker means; deletes of a sweep count for the record that follows them."""
+        before = self._written
+        for output in outputs:
+            if isinstance(output, streams.Sweep):
+                self._sweep(output, at)
+            else:
+                self._stream_record(name, output, self._written - before, at)
+        closed = bool(outputs) and not isinstance(outputs[-1], streams.Sweep)
+        return stream if closed or self._written == before else streams.counted(stream, self._written - before)
+
+    def _stream_record(self, name: str, output: streams.Covered | streams.Missing, swept: int, at: At) -> None:
         bounds = (output.after_rv, output.upto_rv)
         if isinstance(output, streams.Covered):
-            change = changes.of_stream(at, output.epoch, bounds, output.count)
+            change = changes.of_stream(at, output.epoch, bounds, output.count + swept)
             self._changes.append((wire.progress_key(name), change))
             self._counters["progress"] += 1
         else:

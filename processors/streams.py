@@ -134,6 +134,11 @@ def advance(stream: StreamState, session: SessionState, *, written: int = 0, lis
     )
 
 
+def counted(stream: StreamState, written: int) -> StreamState:
+    """The stream with `written` changes more since its last PROGRESS."""
+    return replace(stream, count=stream.count + written)
+
+
 def new_epoch(stream: StreamState, event: RawEvent) -> StreamState:
     """Begin the event's epoch like a first start, if it is a later one.
 

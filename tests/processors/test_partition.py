@@ -127,3 +127,29 @@ def test_repeats_and_a_restart_anywhere_leave_the_log_of_a_naive_oracle(script, 
     got = [(c.uid, c.rv, c.seq) for _, c in feed.log if c is not None and c.uid]
     assert got == oracle
     assert feed.gaps() == []
+
+
+def counts(feed: Feed) -> list[tuple[str | None, str | None, int | None]]:
+    return [(c.after_rv, c.upto_rv, c.count) for _, c in feed.log if c is not None and c.op is Op.PROGRESS]
+
+
+def test_progress_counts_every_change_of_an_object_inferred_ones_too():
+    """`count` is what a reader adds up: a delete that was inferred for a name or by a list is a record like others."""
+    feed = Feed().relist("6", {"u1": "5"}, name="n").send(T.ADDED, "u2", "18", name="n").send(T.PROGRESS, rv="20")
+    assert feed.ops("u1")[-1][0] == "DELETED"
+    assert counts(feed) == [(None, "6", 1), ("6", "20", 2)]
+
+
+def test_progress_of_a_first_list_counts_what_it_swept():
+    feed = Feed().send(T.RELIST_START, relist=Relist("r0", "start", None, "5"))
+    feed.send(T.LISTED, "gone", "4", relist=Relist("r0", "start", None, "5"))
+    feed.send(T.RELIST_ABORTED, relist=Relist("r0", "start", None, "5")).relist("9", {"u": "7"})
+    assert feed.ops("gone")[-1][0] == "DELETED"
+    assert counts(feed) == [(None, "9", 3)]
+
+
+def test_deletes_of_a_list_that_proves_nothing_new_count_for_the_next_progress():
+    feed = Feed().relist("5", {"u": "4"}).send(T.PROGRESS, rv="9")
+    feed.relist("9", {}, session="s2", previous="9").send(T.PROGRESS, rv="12", session="s2")
+    assert feed.ops("u")[-1][0] == "DELETED"
+    assert counts(feed)[-1] == ("9", "12", 1)
