@@ -179,7 +179,8 @@ class Driver(threading.Thread):
             case Mark():
                 level = logging.DEBUG if out.type is EventType.PROGRESS else logging.INFO
                 labels = {**self._labels, "version": out.rv}
-                log.log(level, "%s %s at %s %s", self.name, out.type, out.rv, out.detail, extra=labels)
+                why = out.detail or (out.relist.reason if out.relist else "")
+                log.log(level, "%s %s at %s %s", self.name, out.type, out.rv, why, extra=labels)
                 self._publisher.mark(out)
             case Checkpoint():
                 self._publisher.checkpoint(out)
