@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
 from kubecdc.codec import Codec
@@ -75,6 +75,7 @@ def _removed(bootstrap: str, done: Mapping[int, int], ends: Mapping[int, int], w
     while not removed and time.monotonic() < until:
         threading.Event().wait(LOOK_S)
         with suppress(KafkaException):
+            _append(bootstrap)
             removed = waiting - sum(_count(bootstrap, p, done[p], ends[p]) for p in done)
     return removed
 
@@ -112,6 +113,14 @@ def _ends(bootstrap: str) -> dict[int, int]:
         return {p: consumer.get_watermark_offsets(TopicPartition(NAMES.events, p), 10)[1] for p in range(PARTITIONS)}
     finally:
         consumer.close()
+
+
+def _append(bootstrap: str) -> None:
+    """Write a tombstone of nothing to each partition: the cleaner spares the newest segment, and only writes end it."""
+    producer = Producer({"bootstrap.servers": bootstrap, "message.timeout.ms": 5000, "log_level": 0})
+    for partition in range(PARTITIONS):
+        producer.produce(NAMES.events, None, b"__chaos__", partition)
+    producer.flush(5)
 
 
 def _count(bootstrap: str, partition: int, begin: int, end: int) -> int:

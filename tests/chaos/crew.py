@@ -69,9 +69,15 @@ class Crew:
         """End it with SIGKILL; the supervisor starts it again when that is said."""
         self._end(name, again_after_s, crash_at, orderly=False)
 
-    def stop(self, name: str, *, again_after_s: float | None = None) -> None:
-        """End it with SIGTERM."""
-        self._end(name, again_after_s, "", orderly=True)
+    def stop(self, name: str, *, again_after_s: float | None = None, crash_at: str = "") -> None:
+        """End it with SIGTERM; `crash_at` is for the next one."""
+        self._end(name, again_after_s, crash_at, orderly=True)
+
+    def doomed(self, name: str) -> bool:
+        """Whether it runs, and is to die at a crash point that it has not come to yet."""
+        with self._lock:
+            member = self._members[name]
+            return bool(member.crash_at and member.child is not None and member.child.alive)
 
     def freeze(self, name: str, seconds: float) -> bool:
         """SIGSTOP, wait, SIGCONT; one that is killed meanwhile stays dead. False when it does not run."""
