@@ -15,11 +15,12 @@ from local.verdicts import Notes, ObjectId, object_id
 from tests.checkers.epochs import stream_epoch
 from tests.checkers.history import History, Record
 
+RESTORES = frozenset({"restored", "restored_bumped", "restored_unseen"})
 # What must have happened in the world for a cause to be true, where that is known.
 ORIGINS: Mapping[Cause, frozenset[str]] = {
     Cause.COVERAGE_LOST: frozenset({"forbidden", "kind_gone", "page_broken"}),
-    Cause.EPOCH_CHANGE: frozenset({"restored", "restored_bumped", "stale_list"}),
-    Cause.AUDIT_DRIFT: frozenset({"event_withheld", "restored", "restored_bumped"}),
+    Cause.EPOCH_CHANGE: RESTORES | {"stale_list"},
+    Cause.AUDIT_DRIFT: RESTORES | {"event_withheld"},
 }
 LOSSES = frozenset({Cause.TRANSPORT_LOSS, Cause.COMPACTED, Cause.RELIST_INCOMPLETE})
 

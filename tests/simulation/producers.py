@@ -81,7 +81,7 @@ class Driver:
         self.machine = session.new(number, self.rules, streamed=simulation.plan.watchlist)
         self.version = kind.version
         self.parked = False
-        self.era_seen = -1
+        self.era_told = -1
         self._era: int | None = None
         self._numbers = dict.fromkeys(Lane, 0)
         self._streams: dict[Lane, Stream | None] = dict.fromkeys(Lane)
@@ -94,7 +94,7 @@ class Driver:
     @property
     def noticed(self) -> bool:
         """It knows of the store's present era."""
-        return self.era_seen == self.simulation.world.era or self.machine.phase in (Phase.STOPPED, Phase.PARKED)
+        return self.era_told == self.simulation.world.era or self.machine.phase in (Phase.STOPPED, Phase.PARKED)
 
     def order(self, signal: Input) -> None:
         """From the service."""
@@ -193,16 +193,11 @@ class Driver:
             for signal in inputs:
                 if number != self._numbers[lane]:
                     return
-                self._saw(signal, era)
                 self._era = era
                 self.step(signal)
                 self._era = None
 
         self.process.defer(work)
-
-    def _saw(self, signal: Input, era: int) -> None:
-        if isinstance(signal, (frames.Page, frames.Object, frames.Bookmark)):
-            self.era_seen = era
 
     # --- alarms -----------------------------------------------------------------------------------------------------
 

@@ -97,6 +97,7 @@ class Simulation:
     def spoke(self, driver: Driver, epoch: int, era: int | None) -> None:
         """A session has published, in an epoch, what it read in an era of the store."""
         if era is not None:
+            driver.era_told = era
             self.eras.setdefault((driver.kind.key, driver.scope, epoch), set()).add(era)
 
     def restore(self, back: int, *, bump: bool, unseen: bool = False) -> bool:

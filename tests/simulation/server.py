@@ -22,6 +22,7 @@ from tests.simulation.world import Kind, Version, World, living
 TICK_S = (0.08, 0.5)
 BOOKMARK_S = 4.0
 INITIAL_PER_TICK = 15
+STALE_APART_S = 15.0
 
 Answer = frames.Page | frames.Broken | frames.ServerError | Unreachable
 Hit = Callable[[str], None]
@@ -75,6 +76,7 @@ class Server:
         self.lag: tuple[float, int, int] | None = None  # until, revision, era
         self.withheld: set[tuple[str, str, str]] = set()  # resource, uid, rv that a stream left out
         self._snapshots: dict[str, _Snapshot] = {}
+        self._stale_until: dict[str, float] = {}
 
     def view(self) -> int:
         """The revision that watch caches have reached."""
@@ -101,6 +103,8 @@ class Server:
         if not kind.served:
             return status(404, "NotFound", "the server could not find the requested resource")
         for armed in self.armed:
+            if armed.name == "stale_list" and self._stale_until.get(kind.resource, 0.0) > self.schedule.now:
+                continue  # a server that lags again and again is taken for a restored one, as it should be
             if verb in armed.verbs and armed.later_pages == later_page:
                 self.armed.remove(armed)
                 self.hit(armed.name)
@@ -122,6 +126,7 @@ class Server:
         else:
             rv = self.world.revision
             if isinstance(refused, Armed) and refused.name == "stale_list":
+                self._stale_until[kind.resource] = self.schedule.now + STALE_APART_S
                 rv = max(self.world.compacted, rv - self.rng.randrange(1, 40))
             snapshot = _Snapshot(self.world.era, rv, list(living(kind, rv, scope)))
         shown, rest = snapshot.items[:limit], snapshot.items[limit:]
@@ -151,6 +156,7 @@ class Server:
         if start > view:
             self.hit("version_too_large")
             if self.rng.random() < 0.5:
+                stream.drop()
                 return frames.server_error(TOO_LARGE, 504)
             stream.later(0.05, lambda: stream.send(_error(TOO_LARGE)))
             return stream
@@ -166,6 +172,7 @@ class Server:
         self.hit(("expired_as_status", "expired_in_stream", "expired_by_close")[way])
         if way == 0:
             stream.refused = frames.server_error(GONE, 410)
+            stream.drop()
         elif way == 1:
             stream.later(0.05, lambda: stream.send(_error(GONE)))
         else:
