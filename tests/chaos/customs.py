@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from local.kube_client import MERGE_PATCH, Away, KubeClient
@@ -24,10 +24,13 @@ PATIENCE_S = 60.0
 class Customs:
     """A kind of our own and the rights of the producer's user, changed on demand. Thread-safe where it matters."""
 
-    def __init__(self, client: KubeClient, namespace: str, kinds: Sequence[tuple[str, str]]) -> None:
+    def __init__(
+        self, client: KubeClient, namespace: str, kinds: Sequence[tuple[str, str]], cut: Callable[[], object]
+    ) -> None:
         self._client = client
         self._path = f"/apis/{GROUP}/v1/namespaces/{namespace}/{PLURAL}"
         self._kinds = tuple(kinds)
+        self._cut = cut
         self._serial = 0
         self._churn = threading.Lock()
         self._rights = threading.Lock()
@@ -56,7 +59,7 @@ class Customs:
         return True
 
     def revoke(self, strike: Strike) -> bool:
-        """Take rights away, and give them back after a while."""
+        """Take rights away, and give them back after a while. Open watches go on without them, so those are cut."""
         if not self._rights.acquire(blocking=False):
             return False
         plurals = [plural for _, plural in self._kinds]
@@ -65,6 +68,7 @@ class Customs:
         try:
             for plural in plurals:
                 self._must("DELETE", f"{RBAC}/clusterrolebindings/{_role(plural)}")
+            self._cut()
             threading.Event().wait(strike.lasts_s)
         finally:
             for plural in plurals:

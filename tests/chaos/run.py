@@ -88,7 +88,7 @@ class Stage:
         self._cleaning.callback(self.client.close)
         self.writer = Writer(self.client, self.plan.seed, self.plan.rate)
         self.writer.workload.begin()
-        self.customs = Customs(self.client, NAMESPACE, self.plan.expected)
+        self.customs = Customs(self.client, NAMESPACE, self.plan.expected, self.world.relay.cut)
         if self.plan.hostile:
             self.customs.begin()
         for follower in (self.changes, self.events):

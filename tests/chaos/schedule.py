@@ -124,9 +124,9 @@ SERVERS = Family(
 )
 LEADERS = Family(25.0, {Fault.KILL_BROKER: 2, Fault.RESTART_BROKER: 1, Fault.FREEZE_BROKER: 1, Fault.MOVE_LEADERS: 3})
 HOSTILE = (
-    Family(8.0, {Fault.CUT_API: 4, Fault.STALL_API: 3, Fault.DRIBBLE_API: 4, Fault.REFUSE_API: 2}),
+    Family(5.0, {Fault.CUT_API: 4, Fault.STALL_API: 3, Fault.DRIBBLE_API: 4, Fault.REFUSE_API: 2}),
     Family(45.0, {Fault.RESTART_API: 1, Fault.KILL_API: 1, Fault.FREEZE_API: 1, Fault.COMPACT_ETCD: 3}),
-    Family(30.0, {Fault.CHURN_CRD: 2, Fault.REVOKE_ALL: 1, Fault.REVOKE_ONE: 2}),
+    Family(20.0, {Fault.CHURN_CRD: 2, Fault.REVOKE_ALL: 1, Fault.REVOKE_ONE: 2}),
 )
 # How long a fault lasts, in seconds. A worker's session ends after 6.
 LASTS: Mapping[Fault, tuple[float, float]] = {
