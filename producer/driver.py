@@ -96,6 +96,11 @@ class Driver(threading.Thread):
         for lane in self._lanes.values():
             lane.cancel()
 
+    @property
+    def epoch(self) -> int:
+        """The epoch that the session is in."""
+        return self._machine.epoch
+
     def settled(self) -> bool:
         """Nothing is waiting to be worked on, told, acknowledged or stored."""
         quiet = self._machine.phase in (Phase.LIVE, Phase.OPENING, Phase.WAITING, Phase.PARKED)

@@ -9,13 +9,13 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator
 from functools import partial
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from kubecdc import kafka, topics
-from kubecdc.start import BEGINNING
+from kubecdc.start import BEGINNING, Start, Where
 from producer.errors import SinkFailed
 from producer.settings import KafkaSettings
 
@@ -53,6 +53,7 @@ class KafkaSink:
             }
         )
         self._failure: str | None = None
+        self._read_from = BEGINNING
         self._waiting_positions: dict[bytes, bytes] = {}
         self._lock = threading.Lock()
         self._closed = threading.Event()
@@ -64,23 +65,19 @@ class KafkaSink:
         """Partition count of the events topic."""
         return self._partitions
 
-    def positions(self) -> Mapping[str, bytes]:
-        """Read the positions topic to its end. Raises Unreachable when that does not get on."""
+    def positions(self) -> Iterator[tuple[str, bytes | None]]:
+        """Read on in the positions topic to its end. Raises Unreachable when that does not get on."""
         settings = self._settings
         reader = kafka.TopicReader(
-            settings.bootstrap, self._names.positions, BEGINNING, follow=False, properties=settings.properties
+            settings.bootstrap, self._names.positions, self._read_from, follow=False, properties=settings.properties
         )
-        found: dict[str, bytes] = {}
         try:
             while not reader.done:
                 for record in reader.poll(POLL_S):
-                    name = (record.key or b"").decode("utf-8", "replace")
-                    found.pop(name, None)
-                    if record.value is not None:
-                        found[name] = record.value
+                    yield (record.key or b"").decode("utf-8", "replace"), record.value
+            self._read_from = Start(Where.OFFSETS, offsets=dict(reader.positions))
         finally:
             reader.close()
-        return found
 
     def send(self, partition: int, key: bytes, value: bytes | None, on_ack: Callable[[], None]) -> None:
         """Append to the events topic, waiting for room. Raises SinkFailed."""

@@ -38,6 +38,7 @@ class Metrics:
             "relist_aborted": counter("relist_aborted", "Lists given up after they were announced", "resource"),
             "refusals": counter("refusals", "Requests that the server refused or did not answer", "resource", "reason"),
             "older_lists": counter("older_lists", "Lists that contradict what was read before", "resource"),
+            "overtaken": counter("overtaken", "Epochs taken over from another producer", "resource"),
             "coverage_lost": counter("coverage_lost", "Times that a kind could not be watched any more", "resource"),
             "watchlist_fallbacks": counter("watchlist_fallbacks", "Streamed lists given up for paged ones", "resource"),
             "audits": counter("audits", "Audit lists by how they ended", "resource", "result"),

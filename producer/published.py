@@ -16,8 +16,6 @@ from producer.frames import Item
 
 DELETED_MAX = 10_000
 HELD_MAX = 1_000
-# Python refuses to read longer integers; versions have up to 39 digits in practice.
-_DIGITS_MAX = 1_000
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", re.ASCII)
 
 
@@ -32,10 +30,10 @@ class Older:
 
 
 class Versions:
-    """A compact map from UID to version. A UUID and a version are kept as integers, which is exact for both."""
+    """A compact map from UID to version. A UUID is kept as an integer, which is exact; a version as its bytes."""
 
     def __init__(self) -> None:
-        self._packed: dict[int | str, int | str] = {}
+        self._packed: dict[int | str, bytes] = {}
 
     def __len__(self) -> int:
         return len(self._packed)
@@ -46,11 +44,11 @@ class Versions:
     def get(self, uid: str) -> str | None:
         """Version of a UID, or None."""
         value = self._packed.get(pack_uid(uid))
-        return None if value is None else str(value)
+        return None if value is None else value.decode()
 
     def put(self, uid: str, rv: str) -> None:
         """Set the version of a UID."""
-        self._packed[pack_uid(uid)] = int(rv) if len(rv) <= _DIGITS_MAX else rv
+        self._packed[pack_uid(uid)] = rv.encode()
 
     def remove(self, uid: str) -> None:
         """Forget a UID, known or not."""
@@ -59,7 +57,7 @@ class Versions:
     def items(self) -> Iterator[tuple[str, str]]:
         """All UIDs with their versions."""
         for key, value in self._packed.items():
-            yield unpack_uid(key), str(value)
+            yield unpack_uid(key), value.decode()
 
 
 def pack_uid(uid: str) -> int | str:

@@ -174,6 +174,13 @@ def choose(discovery: Discovery, include: Iterable[str] = (), exclude: Iterable[
     return Selection(tuple(sorted(chosen.values(), key=lambda info: info.name)), tuple(problems), tuple(awaited))
 
 
+def vanished(before: Discovery, now: Discovery) -> bool:
+    """Something is not served any more, which a server that has just started says of whole groups for a moment."""
+    unread = {group_version.rpartition("/")[0] for group_version in now.unreadable}
+    served = {info.key for info in now.resources}
+    return any(info.key not in served and info.group not in unread for info in before.resources)
+
+
 def diff(old: Selection, new: Selection, discovery: Discovery) -> SelectionDiff:
     """Compare two selections. What belongs to a group that could not be read is neither gone nor moved."""
     before = {info.key: info for info in old.resources}

@@ -12,12 +12,13 @@ import queue
 import secrets
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 
 from kubecdc import errors, wire
 from kubecdc.codec import Codec, SchemaIds
 from kubecdc.records import Position
+from kubecdc.versions import order, well_formed
 from producer import session
 from producer.cluster import Cluster
 from producer.convert import Context
@@ -27,9 +28,9 @@ from producer.metrics import Metrics, StreamMetrics
 from producer.progress import ListProgress
 from producer.publisher import Publisher
 from producer.redact import Redactor, parse_rules
-from producer.selection import Discovery, ResourceInfo, Selection, choose, diff
+from producer.selection import Discovery, ResourceInfo, Selection, choose, diff, vanished
 from producer.settings import ProducerSettings
-from producer.signals import AuditDue, Back, Gone, Moved, Start, Stop
+from producer.signals import AuditDue, Back, Gone, Moved, Overtaken, Start, Stop
 from producer.sink import Sink
 
 log = logging.getLogger(__name__)
@@ -38,6 +39,7 @@ WATCHLIST_SINCE = (1, 32)
 STOP_S = 20.0
 KILLED_S = 1.0  # a thread that waits for Kafka ends when the sink does
 TURN_S = 0.1
+CONFIRM_S = 2.0
 Key = tuple[str, str, str]  # group, resource, scope
 
 
@@ -76,7 +78,7 @@ class Producer:
         self._drivers: dict[Key, Driver] = {}
         self._parked: set[Key] = set()
         self._selection = Selection(())
-        self._positions: Mapping[str, bytes] = {}
+        self._positions: dict[str, Position] = {}
         self._streamed = False
         self._ready = threading.Event()
         self._killed = threading.Event()
@@ -123,13 +125,14 @@ class Producer:
             raise errors.Misconfigured(*selection.problems)
         for sentence in selection.awaited:
             log.warning("%s", sentence)
-        self._positions = self._sink.positions()
+        self._read_positions()
         self._selection = selection
         for kind in selection.resources:
             self._appeared(kind)
         self._ready.set()
-        found: queue.SimpleQueue[Discovery] = queue.SimpleQueue()
-        threading.Thread(target=self._discover, args=(stop, found), name="discovery", daemon=True).start()
+        found: queue.SimpleQueue[Discovery | None] = queue.SimpleQueue()
+        looking = threading.Thread(target=self._discover, args=(stop, found, discovery), name="discovery", daemon=True)
+        looking.start()
         try:
             self._supervise(stop, found)
         finally:
@@ -141,21 +144,42 @@ class Producer:
         self._cluster.version()
         return self._watch.watchlist == "always"
 
-    def _supervise(self, stop: threading.Event, found: queue.SimpleQueue[Discovery]) -> None:
+    def _supervise(self, stop: threading.Event, found: queue.SimpleQueue[Discovery | None]) -> None:
         while not stop.wait(TURN_S) and not self._killed.is_set():
             for driver in self._drivers.values():
                 if driver.failed is not None:
                     raise driver.failed
             while not found.empty():
-                self._follow(found.get())
+                news = found.get()
+                if news is not None:
+                    self._follow(news)
+                self._catch_up()
 
-    def _discover(self, stop: threading.Event, found: queue.SimpleQueue[Discovery]) -> None:
-        """Read discovery again and again; a failure says nothing about kinds."""
-        while not stop.wait(self._watch.discovery_interval_s) and not self._killed.is_set():
+    def _discover(self, stop: threading.Event, found: queue.SimpleQueue[Discovery | None], last: Discovery) -> None:
+        """Read discovery and stored positions again and again; a failure says nothing about either.
+
+        A look in which something is missing is followed by another one soon, and only that one counts.
+        """
+        interval = pause = self._watch.discovery_interval_s
+        while not stop.wait(pause) and not self._killed.is_set():
             try:
-                found.put(self._cluster.discover())
+                before, last = last, self._cluster.discover()
+                doubtful = vanished(before, last)
+                pause = min(CONFIRM_S, interval) if doubtful else interval
+                if not doubtful:
+                    found.put(last)
+                self._read_positions()
+                found.put(None)
             except errors.KubecdcError as error:
                 log.warning("discovery: %s", error)
+
+    def _catch_up(self) -> None:
+        """Take over the epochs that other producers have begun."""
+        for (group, resource, scope), driver in self._drivers.items():
+            position = self._positions.get(wire.stream_name(self._cluster.name, group, resource, scope))
+            if position is not None and position.epoch > driver.epoch:
+                log.warning("%s: another producer has begun epoch %d", driver.name, position.epoch)
+                driver.order(Overtaken(position.rv, position.epoch))
 
     def _follow(self, discovery: Discovery) -> None:
         """Take over what came, went or moved."""
@@ -218,24 +242,32 @@ class Producer:
         publisher = Publisher(context, self._sink, self._codecs, metrics, now_ms)
         machine = session.new(session_id, self._watch, streamed=self._streamed)
         driver = Driver(machine, self._target(info, scope), self._cluster, publisher, metrics, self._progress)
-        position = self._position(context)
+        position = self._positions.get(
+            wire.stream_name(context.cluster, context.group, context.resource, context.scope)
+        )
         labels = {"resource": info.name, "scope": scope, "session": session_id}
         began = f"after {position.rv}" if position else "with a list"
         log.info("%s starts %s", driver.name, began, extra=labels | {"version": position.rv if position else None})
         begin(driver, Start(position.rv, position.epoch) if position else Start(None, 1))
         return driver
 
-    def _position(self, context: Context) -> Position | None:
-        stream = wire.stream_name(context.cluster, context.group, context.resource, context.scope)
-        stored = self._positions.get(stream)
-        if stored is None:
-            return None
-        try:
-            record = self._codecs[1].decode(stored)
-        except errors.Undecodable as error:
-            log.warning("stored position of %s cannot be read, so it is listed anew: %s", stream, error)
-            return None
-        return record if isinstance(record, Position) else None
+    def _read_positions(self) -> None:
+        """Take over what is stored: the furthest counts, since producers of one cluster store in turns.
+
+        Raises Unreachable.
+        """
+        for stream, stored in self._sink.positions():
+            try:
+                position = self._codecs[1].decode(stored) if stored is not None else None
+            except errors.Undecodable as error:
+                log.warning("a stored position of %s cannot be read and does not count: %s", stream, error)
+                continue
+            if position is None:
+                self._positions.pop(stream, None)
+            elif isinstance(position, Position) and well_formed(position.rv):
+                known = self._positions.get(stream)
+                if known is None or (position.epoch, order(position.rv)) > (known.epoch, order(known.rv)):
+                    self._positions[stream] = position
 
     def _end(self) -> None:
         """Stop all sessions; what is not acknowledged in time will be read again at the next start."""

@@ -21,11 +21,13 @@ from producer.signals import (
     AuditDue,
     Back,
     Cancel,
+    Count,
     DeadlinePassed,
     Gone,
     Input,
     Lane,
     Moved,
+    Overtaken,
     ProgressDue,
     RetryDue,
     Start,
@@ -113,6 +115,24 @@ def _moved_watch(session: Session, _: Moved) -> Stepped:
     return ask_watch(session)
 
 
+def _overtaken(session: Session, other: Overtaken) -> Stepped:
+    """Go on in the epoch that another producer has begun: of the one before, nothing counts any more.
+
+    Its stored position is in the log for all (design.md, "The topics"), so this is a start after it. Without this a
+    producer that did not notice the restore would say nothing but stale things for ever.
+    """
+    if other.epoch <= session.epoch:
+        return session, []
+    parked = session.phase is Phase.PARKED
+    session, outputs = abort(session, f"another producer has begun epoch {other.epoch}")
+    session = replace(
+        session, epoch=other.epoch, versions=Versions.at(other.rv), published=Published(other.rv), resumed=True,
+        older=0, audit=None, auditing=False,
+    )  # fmt: skip
+    outputs = [*outputs, Cancel(Lane.AUDIT), Count("overtaken")]
+    return (session, outputs) if parked else chain((session, outputs), ask_watch)
+
+
 def _stop(session: Session, _: Stop) -> Stepped:
     session, outputs = chain(abort(session, "the producer stops"), tell)
     session = replace(session, phase=Phase.STOPPED, audit=None, auditing=False)
@@ -177,6 +197,11 @@ ROWS: tuple[Row, ...] = (
         for phase in (_OPENING, _LIVE, _WAITING)
     ),
     *(Row(phase, Gone, _gone, (_PARKED,)) for phase in (_LISTING, _INITIAL, _OPENING, _LIVE, _WAITING)),
+    *(
+        Row(phase, Overtaken, _overtaken, (phase, _OPENING))
+        for phase in (_LISTING, _INITIAL, _OPENING, _LIVE, _WAITING)
+    ),
+    Row(_PARKED, Overtaken, _overtaken, (_PARKED,)),
     *(Row(phase, Stop, _stop, (_STOPPED,)) for phase in Phase),
 )
 
@@ -184,7 +209,7 @@ ROWS: tuple[Row, ...] = (
 _LATE: tuple[Row, ...] = tuple(
     Row(phase, signal, _ignore, (phase,))
     for phase in Phase
-    for signal in (RetryDue, ProgressDue, DeadlinePassed, AuditDue, Gone, Back, Moved)
+    for signal in (RetryDue, ProgressDue, DeadlinePassed, AuditDue, Gone, Back, Moved, Overtaken)
 )
 
 TABLE: dict[tuple[Phase, type[Any]], Row] = {(row.phase, row.signal): row for row in (*_LATE, *ROWS)}

@@ -103,6 +103,14 @@ class Moved:
 
 
 @dataclass(frozen=True, slots=True)
+class Overtaken:
+    """Another producer found the server restored: it has begun `epoch`, and stored `rv` as its position in it."""
+
+    rv: str
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
 class Stop:
     """The producer is leaving."""
 
@@ -119,6 +127,7 @@ Input = (
     | Gone
     | Back
     | Moved
+    | Overtaken
     | Stop
     | frames.Object
     | frames.Bookmark

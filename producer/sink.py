@@ -6,7 +6,7 @@ acknowledgements, and neither sessions nor records.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable
 from typing import Protocol
 
 
@@ -17,8 +17,12 @@ class Sink(Protocol):
     def partitions(self) -> int:
         """Partition count of the events topic."""
 
-    def positions(self) -> Mapping[str, bytes]:
-        """Newest stored position of each stream, by `wire.stream_name`, as it was at the call."""
+    def positions(self) -> Iterable[tuple[str, bytes | None]]:
+        """Stored positions by `wire.stream_name`, oldest first; None takes a position back.
+
+        The first call gives all that are there, a later one at least what has been stored since, by whomever. Raises
+        Unreachable when they cannot be read to their end.
+        """
 
     def send(self, partition: int, key: bytes, value: bytes | None, on_ack: Callable[[], None]) -> None:
         """Append a record; blocks while too much waits. `on_ack` runs in any thread, in order within a partition.

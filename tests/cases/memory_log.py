@@ -12,7 +12,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from producer.errors import SinkFailed
@@ -138,8 +138,8 @@ class MemorySink:
     def partitions(self) -> int:
         return self._log.partitions
 
-    def positions(self) -> Mapping[str, bytes]:
-        return {key.decode(): value for key, value in self._log.latest("positions").items()}
+    def positions(self) -> list[tuple[str, bytes | None]]:
+        return [(key.decode(), value) for key, value in self._log.latest("positions").items()]
 
     def send(self, partition: int, key: bytes, value: bytes | None, on_ack: OnAck) -> None:
         with self._condition:

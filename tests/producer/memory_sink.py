@@ -21,8 +21,8 @@ class MemorySink:
         self._held: list[Callable[[], None]] | None = None
         self._lock = threading.Lock()
 
-    def positions(self) -> Mapping[str, bytes]:
-        return dict(self.stored)
+    def positions(self) -> list[tuple[str, bytes | None]]:
+        return list(self.stored.items())
 
     def send(self, partition: int, key: bytes, value: bytes | None, on_ack: Callable[[], None]) -> None:
         if self.closed:

@@ -69,8 +69,25 @@ def test_positions_are_read_back_newest_only(kafka_broker: Broker, prefix: str, 
         sink.store_position(b"c//pods/", b"p%d" % number)
     sink.store_position(b"c//nodes/", b"n")
     assert sink.flush(20)
-    assert sink.positions() == {"c//pods/": b"p49", "c//nodes/": b"n"}
+    assert dict(sink.positions()) == {"c//pods/": b"p49", "c//nodes/": b"n"}
     assert sink.partitions == 3
+
+
+def test_later_reads_of_positions_give_what_others_have_stored_since(
+    kafka_broker: Broker, prefix: str, sink: KafkaSink
+) -> None:
+    """They are looked at all the time, for epochs that another producer has begun; the topic may be long."""
+    sink.store_position(b"c//pods/", b"mine")
+    assert sink.flush(20)
+    assert list(sink.positions()) == [("c//pods/", b"mine")]
+    assert list(sink.positions()) == []
+    other = KafkaSink(KafkaSettings(kafka_broker.bootstrap, prefix))
+    try:
+        other.store_position(b"c//pods/", b"theirs")
+        assert other.flush(20)
+    finally:
+        other.close()
+    assert list(sink.positions()) == [("c//pods/", b"theirs")]
 
 
 def test_wrong_topics_are_refused_with_every_fault(kafka_broker: Broker) -> None:

@@ -20,6 +20,7 @@ from producer.selection import (
     parse_core,
     parse_groups,
     parse_resources,
+    vanished,
 )
 
 ALL = frozenset({"get", "list", "watch"})
@@ -190,6 +191,15 @@ def test_kinds_appear_go_and_move() -> None:
     assert [(old.version, new.version) for old, new in found.moved] == [("v1", "v2")]
     same = diff(choose(now), choose(now), now)
     assert (same.appeared, same.gone, same.moved) == ((), (), ())
+
+
+def test_what_vanished_is_told_apart_from_what_could_not_be_read() -> None:
+    """A server that has just started leaves out whole groups for a moment; a second look is to be had then."""
+    before = discovery(info("pods"), info("deployments.apps"))
+    assert vanished(before, discovery(info("pods")))
+    assert not vanished(before, before)
+    assert not vanished(before, discovery(info("pods"), info("deployments.apps", "v2"), info("jobs.batch")))
+    assert not vanished(before, discovery(info("pods"), unreadable=["apps/v1"]))
 
 
 def test_what_cannot_be_read_is_neither_gone_nor_moved() -> None:

@@ -8,15 +8,18 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from kubecdc.codec import Codec
 from kubecdc.errors import Misconfigured, Unreachable
-from kubecdc.records import OBJECT_TYPES, EventType
+from kubecdc.records import OBJECT_TYPES, EventType, Position
 from local.sim_server import SimServer
 from producer.cluster import Cluster
 from producer.errors import SinkFailed
+from producer.selection import Discovery
 from producer.service import Producer
 from producer.settings import ClusterSettings, ProducerSettings, WatchSettings
 from tests.producer.memory_sink import MemorySink
@@ -127,6 +130,67 @@ def test_a_restart_resumes_where_it_stopped_and_lists_nothing(server: SimServer,
     second.end()
     assert resumed.types(0)[0] is EventType.RESUMED
     assert EventType.LISTED not in [event.type for event in resumed.events()]
+
+
+def stored(epoch: int, rv: str) -> bytes:
+    return Codec().encode(Position("c", "", "configmaps", "", epoch, rv, "v1", "another", 1))
+
+
+def test_an_epoch_that_another_producer_began_is_taken_over(server: SimServer, start: Callable[..., Running]) -> None:
+    """One that did not see the restore would say stale things for ever (G1); it starts after the other's position."""
+    rv = write(server, "a")
+    sink = MemorySink()
+    running = start(sink)
+    until(running.producer.settled)
+    sink.stored["c//configmaps/"] = stored(2, rv)
+    until(lambda: EventType.RESUMED in sink.types(0))
+    write(server, "b")
+    until(lambda: "b" in [event.name for event in sink.events() if event.epoch == 2])
+    until(lambda: (position := sink.position("c//configmaps/")) is not None and position.session != "another")
+    running.end()
+    position = sink.position("c//configmaps/")
+    assert position is not None
+    assert position.epoch == 2
+    resumed = next(event for event in sink.events(0) if event.type is EventType.RESUMED)
+    assert (resumed.epoch, resumed.rv) == (2, rv)
+
+
+def test_of_stored_positions_the_furthest_counts(server: SimServer, start: Callable[..., Running]) -> None:
+    """Two producers store in turns: the last may be the one that lags, or is in an epoch that is over."""
+    rv = write(server, "a")
+
+    class Several(MemorySink):
+        def positions(self) -> list[tuple[str, bytes | None]]:
+            kept = [stored(1, "999999"), stored(2, rv), stored(2, "1"), stored(1, "1000000"), b"damaged"]
+            return [("c//configmaps/", value) for value in kept]
+
+    sink = Several()
+    running = start(sink)
+    until(lambda: sink.types(0))
+    running.end()
+    assert next((event.type, event.epoch, event.rv) for event in sink.events(0)) == (EventType.RESUMED, 2, rv)
+
+
+def test_a_kind_that_discovery_leaves_out_once_is_not_taken_for_gone(
+    server: SimServer, start: Callable[..., Running], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A restarted API server does so; a gap for it would be one that need not be."""
+    write(server, "a")
+    sink = MemorySink()
+    running = start(sink)
+    until(running.producer.settled)
+    whole, looks = Cluster.discover, iter([True])
+
+    def once_less(cluster: Cluster) -> Discovery:
+        found = whole(cluster)
+        less = tuple(info for info in found.resources if info.resource != "configmaps")
+        return replace(found, resources=less) if next(looks, False) else found
+
+    monkeypatch.setattr(Cluster, "discover", once_less)
+    until(lambda: next(looks, None) is None)
+    until(lambda: (write(server, f"more-{time.monotonic_ns()}"), len(sink.events(0)) > 5)[1])
+    running.end()
+    assert EventType.COVERAGE_LOST not in sink.types(0)
 
 
 def test_no_position_is_stored_before_kafka_acknowledged(server: SimServer, start: Callable[..., Running]) -> None:

@@ -31,6 +31,7 @@ from producer.signals import (
     Lane,
     Mark,
     Moved,
+    Overtaken,
     ProgressDue,
     Publish,
     PublishAbsent,
@@ -59,6 +60,40 @@ def test_a_kind_that_is_gone_is_parked_and_watched_again_from_where_it_was() -> 
 def test_a_kind_that_moved_is_watched_in_its_new_version() -> None:
     run = live().give(Moved())
     assert (run.marks(), run.requests()) == ([], [(Verb.WATCH, "10")])
+
+
+def overtaken(run: Run) -> Run:
+    return run.give(Overtaken("7", 2))
+
+
+def test_an_epoch_that_another_producer_has_begun_is_taken_over_from_its_position() -> None:
+    """Else all that this one says would be stale from then on, and nothing would tell (G1)."""
+    run = overtaken(live().give(frame(ADDED, "a", "12")))
+    assert (run.phase, run.session.epoch, run.requests()) == (Phase.OPENING, 2, [(Verb.WATCH, "7")])
+    assert run.marks() == [], "nothing of the epoch before may be told as progress of this one"
+    run.give(StreamOpened(), frame(ADDED, "a", "8"), ProgressDue())
+    assert run.marks() == [("RESUMED", "7"), ("PROGRESS", "8")]
+    assert {out.epoch for out in run.last if isinstance(out, Mark | Publish | Checkpoint)} == {2}
+
+
+def test_a_list_under_way_is_given_up_for_a_later_epoch() -> None:
+    run = overtaken(Run().give(page("10", ("a", "3"), token="t")))
+    assert [(out.type, out.epoch) for out in run.last if isinstance(out, Mark)] == [(EventType.RELIST_ABORTED, 1)]
+    assert run.requests() == [(Verb.WATCH, "7")]
+
+
+def test_a_later_epoch_is_waited_for_where_the_kind_is_gone() -> None:
+    run = overtaken(live().give(Gone()))
+    assert (run.phase, run.requests()) == (Phase.PARKED, [])
+    run.give(Back(), StreamOpened())
+    assert (run.session.epoch, run.marks(), run.requests()) == (2, [("RESUMED", "7")], [(Verb.WATCH, "7")])
+
+
+@pytest.mark.parametrize("epoch", [1, 2])
+def test_an_epoch_that_is_not_later_is_nothing_new(epoch: int) -> None:
+    run = overtaken(live())
+    before = run.session
+    assert (run.give(Overtaken("5", epoch)).last, run.session) == ([], before)
 
 
 def test_stop_tells_what_was_not_told_yet() -> None:
@@ -152,6 +187,7 @@ class AnyServer(RuleBasedStateMachine):
         self.base = 0
         self.told = 0
         self.waiting = False
+        self.epoch = 1
         self.give(Start(None, 1))
 
     def give(self, signal: Any) -> None:
@@ -184,7 +220,7 @@ class AnyServer(RuleBasedStateMachine):
                 assert int(out.rv) <= self.told
 
     def marked(self, mark: Mark) -> None:
-        assert mark.epoch == 1
+        assert mark.epoch == self.epoch
         if mark.type is EventType.RELIST_START:
             assert self.open is None
             self.open = mark.relist.id
@@ -198,7 +234,7 @@ class AnyServer(RuleBasedStateMachine):
             assert self.base <= int(mark.rv)
             self.open, self.base, self.told = None, int(mark.rv), int(mark.rv)
         elif mark.rv is not None:
-            assert mark.type in (EventType.PROGRESS, EventType.COVERAGE_LOST)
+            assert mark.type in (EventType.PROGRESS, EventType.COVERAGE_LOST, EventType.RESUMED)
             self.covered(int(mark.rv))
             self.told = int(mark.rv)
 
@@ -319,6 +355,16 @@ class AnyServer(RuleBasedStateMachine):
     @rule(alarm=st.sampled_from([ProgressDue(), AuditDue(), Moved(), DeadlinePassed()]))
     def ring(self, alarm: Any) -> None:
         self.give(alarm)
+
+    @precondition(lambda self: self.server.version > 0)
+    @rule()
+    def overtake(self) -> None:
+        """Another producer has begun an epoch and read everything up to now."""
+        self.session, outputs = session.step(self.session, Overtaken(str(self.server.version), self.epoch + 1))
+        for out in outputs:
+            self.take(out)  # a list that is given up is one of the epoch before
+        self.epoch += 1
+        self.base = self.told = self.server.version
 
     @precondition(lambda self: self.asked[Lane.AUDIT] is not None)
     @rule()
