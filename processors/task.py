@@ -137,7 +137,8 @@ class PartitionTask:
         if stored or self._cluster.committed(names.changes, self.partition, first_only=True):
             raise Stop(
                 f"{names.state} [{self.partition}] has no {PROGRESS_KEY.decode()} although the partition was processed"
-                " before: the state topic was truncated or made anew, and going on would write changes twice"
+                " before: the state topic was truncated or made anew, and going on would write changes twice: stop all"
+                " workers and run `kubecdc rebuild-state`, which makes it anew from the changes topic"
             )
 
     def _start_again(self, error: Exception, attempt: int) -> None:
