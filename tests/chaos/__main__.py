@@ -36,7 +36,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         report = chaos(plan_of(options), folder, binaries, command)
     text = report.markdown()
     print(text)
-    for words in report.words[-40:]:
+    for words in report.words:
         print(f"  {words}")
     if options.report is not None:
         options.report.write_text(text, encoding="utf-8")

@@ -207,7 +207,7 @@ def _report(
         ended=stage.crew.ended,
         verdicts=found,
         gaps=gaps,
-        words=stage.crew.words,
+        words=[*storm.failed, *stage.crew.words],
     )
 
 

@@ -15,7 +15,7 @@ from tests.chaos.kafkas import Kafkas
 from tests.chaos.schedule import Fault, Strike
 from tests.chaos.world import World
 
-JOIN_S = 180.0
+JOIN_S = 400.0
 DELAY_S = 0.4
 Say = Callable[[str], object]
 
@@ -28,7 +28,7 @@ class Storm:
         self._started = time.monotonic()
         self._threads: list[threading.Thread] = []
         self._lock = threading.Lock()
-        self._failed: list[str] = []
+        self.failed: list[str] = []  # faults that the harness could not carry out, or not end
         self.struck: Counter[Fault] = Counter()
         self.missed: Counter[Fault] = Counter()
         self.comparable: dict[int, int] = {}
@@ -46,16 +46,14 @@ class Storm:
         pause.wait(max(0.0, self._started + seconds - time.monotonic()))
         for thread in self._threads:
             thread.join(JOIN_S)
-        hung = [thread.name for thread in self._threads if thread.is_alive()]
-        if hung or self._failed:
-            raise RuntimeError(f"faults that did not end: {hung}; that failed: {self._failed}")
+        self.failed += [f"{thread.name} did not end" for thread in self._threads if thread.is_alive()]
 
     def _strike(self, strike: Strike) -> None:
         fault = strike.fault
         try:
             done = (self.more.get(fault) or _DONE_BY[fault].__get__(self))(strike)
-        except Exception as error:  # noqa: BLE001 - it is raised when the storm is over
-            self._failed.append(f"{fault}: {error!r}")
+        except Exception as error:  # noqa: BLE001 - what holds is judged all the same, and the report tells
+            self.failed.append(f"{fault}: {error!r}")
             done = False
         with self._lock:
             (self.struck if done else self.missed)[fault] += 1
