@@ -33,7 +33,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     command = "python -m tests.chaos " + shlex.join(sys.argv[1:] if arguments is None else arguments)
     with tempfile.TemporaryDirectory(prefix="kubecdc-chaos-") as temporary:
         folder = options.keep or Path(temporary)
-        report = chaos(plan_of(options), folder, binaries, command)
+        report = chaos(replace(plan_of(options), command=command), folder, binaries)
     text = report.markdown()
     print(text)
     for words in report.words:
@@ -43,7 +43,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0 if report.ok else 1
 
 
-def chaos(plan: Plan, folder: Path, binaries: Path, command: str) -> ChaosReport:
+def chaos(plan: Plan, folder: Path, binaries: Path) -> ChaosReport:
     """Run a plan in a folder; whatever happens, all that was started is ended."""
     stage = Stage(plan, folder, binaries, _say)
     try:
@@ -54,7 +54,7 @@ def chaos(plan: Plan, folder: Path, binaries: Path, command: str) -> ChaosReport
             Fault.REVOKE_ALL: stage.customs.revoke,
             Fault.REVOKE_ONE: stage.customs.revoke,
         }
-        return run(stage, storm, command)
+        return run(stage, storm)
     finally:
         stage.close()
 

@@ -22,6 +22,7 @@ from processors.errors import ProcessorError
 from processors.kafka import Cluster
 from processors.settings import KafkaSettings
 from tests.chaos.crew import Crew
+from tests.chaos.harm import alone, pause
 from tests.chaos.kafkas import NAMES, PARTITIONS, PREFIX
 
 OUTAGE_S = 12.0
@@ -46,26 +47,30 @@ def compact_events(bootstrap: str, crew: Crew) -> Outage | None:
 
     None when the workers or Kafka did not allow it just then; nothing was compacted in that case.
     """
-    if not _under_way.acquire(blocking=False):
-        return None
-    pause = threading.Event()
-    try:
-        if not crew.pause("worker"):
+    with alone(_under_way) as free:
+        if not free:
             return None
-        done = {partition: offset + 1 for partition, offset in positions(bootstrap).items()}
-        pause.wait(OUTAGE_S)
-        ends = _ends(bootstrap)
         try:
+            return _compacted(bootstrap) if crew.pause("worker") else None
+        except (ProcessorError, KafkaException, TimeoutError):
+            return None
+        finally:
+            crew.resume("worker")
+
+
+def _compacted(bootstrap: str) -> Outage:
+    done = {partition: offset + 1 for partition, offset in positions(bootstrap).items()}
+    pause(OUTAGE_S)
+    ends = _ends(bootstrap)
+    removed = 0
+    try:
+        with suppress(KafkaException, TimeoutError):  # it may have been taken all the same
             _alter(bootstrap, HASTE)
             waiting = sum(ends[partition] - offset for partition, offset in done.items())
-            return Outage(done, _removed(bootstrap, done, ends, waiting))
-        finally:
-            _alter(bootstrap, PATIENCE)
-    except (ProcessorError, KafkaException, TimeoutError):
-        return None
+            removed = _removed(bootstrap, done, ends, waiting)
     finally:
-        crew.resume("worker")
-        _under_way.release()
+        _alter(bootstrap, PATIENCE)
+    return Outage(done, removed)
 
 
 def _removed(bootstrap: str, done: Mapping[int, int], ends: Mapping[int, int], waiting: int) -> int:
@@ -73,7 +78,7 @@ def _removed(bootstrap: str, done: Mapping[int, int], ends: Mapping[int, int], w
     until = time.monotonic() + CLEANED_S
     removed = 0
     while not removed and time.monotonic() < until:
-        threading.Event().wait(LOOK_S)
+        pause(LOOK_S)
         with suppress(KafkaException):
             _append(bootstrap)
             removed = waiting - sum(_count(bootstrap, p, done[p], ends[p]) for p in done)
@@ -102,7 +107,7 @@ def _alter(bootstrap: str, settings: dict[str, str]) -> None:
         except (KafkaException, TimeoutError):
             if attempt == 29:
                 raise
-            threading.Event().wait(1.0)
+            pause(1.0)
         else:
             return
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from local.kube_client import MERGE_PATCH, Away, KubeClient
+from tests.chaos.harm import alone, pause
 from tests.chaos.schedule import Fault, Strike
 
 GROUP, PLURAL = "chaos.example.io", "widgets"
@@ -46,35 +47,29 @@ class Customs:
 
     def churn(self, strike: Strike) -> bool:
         """Delete the kind with its objects, and make it again, with others."""
-        if not self._churn.acquire(blocking=False):
-            return False
-        try:
-            self._write()
-            self._must("DELETE", f"{CRDS}/{PLURAL}.{GROUP}")
-            self._await(lambda: self._client.request("GET", f"{CRDS}/{PLURAL}.{GROUP}")[0] == 404)
-            threading.Event().wait(strike.lasts_s)
-            self._make()
-        finally:
-            self._churn.release()
-        return True
+        with alone(self._churn) as free:
+            if free:
+                self._write()
+                self._must("DELETE", f"{CRDS}/{PLURAL}.{GROUP}")
+                self._await(lambda: self._client.request("GET", f"{CRDS}/{PLURAL}.{GROUP}")[0] == 404)
+                pause(strike.lasts_s)
+                self._make()
+            return free
 
     def revoke(self, strike: Strike) -> bool:
         """Take rights away, and give them back after a while. Open watches go on without them, so those are cut."""
-        if not self._rights.acquire(blocking=False):
-            return False
         plurals = [plural for _, plural in self._kinds]
         if strike.fault is Fault.REVOKE_ONE:
             plurals = [plurals[int(strike.pick * len(plurals))]]
-        try:
-            for plural in plurals:
-                self._must("DELETE", f"{RBAC}/clusterrolebindings/{_role(plural)}")
-            self._cut()
-            threading.Event().wait(strike.lasts_s)
-        finally:
-            for plural in plurals:
-                self._grant(plural)
-            self._rights.release()
-        return True
+        with alone(self._rights) as free:
+            if free:
+                for plural in plurals:
+                    self._must("DELETE", f"{RBAC}/clusterrolebindings/{_role(plural)}")
+                self._cut()
+                pause(strike.lasts_s)
+                for plural in plurals:
+                    self._grant(plural)
+            return free
 
     def end(self) -> None:
         """Write a last object, so that the kind has a newest version that is no delete."""
@@ -120,7 +115,7 @@ class Customs:
                 pass
             if time.monotonic() > until:
                 raise TimeoutError(f"the API server did not do as it was told within {PATIENCE_S} s")
-            threading.Event().wait(0.2)
+            pause(0.2)
 
 
 def _role(plural: str) -> str:

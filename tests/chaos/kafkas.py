@@ -9,7 +9,8 @@ from __future__ import annotations
 import os
 import subprocess
 import threading
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from confluent_kafka import ElectionType, KafkaException
@@ -20,6 +21,7 @@ from kubecdc.topics import TopicNames, TopicSpec, table
 from local import ports
 from local.broker import Broker, Quorum
 from local.errors import LocalError
+from tests.chaos.harm import alone, pause
 from tests.chaos.relay import KafkaRelay
 
 PREFIX = "chaos"
@@ -39,7 +41,7 @@ TRIPLE = {
     "share.coordinator.state.topic.min.isr": "2",
     "replica.lag.time.max.ms": "4000",
 }
-GONE_S = 60.0
+GIVES_UP_S = 30.0
 
 
 class Kafkas:
@@ -95,41 +97,38 @@ class Kafkas:
 
     def kill(self, pick: float, down_s: float) -> bool:
         """SIGKILL one and start it again; False when another harm is under way."""
-        return self._alone(pick, down_s, Broker.kill)
+        return self._harmed(pick, down_s, Broker.kill)
 
     def restart(self, pick: float) -> bool:
-        return self._alone(pick, 0.0, Broker.stop)
+        return self._harmed(pick, 0.0, Broker.stop)
 
     def freeze(self, pick: float, seconds: float) -> bool:
         """SIGSTOP one for a while."""
-        with _trying(self._harm) as alone:
-            if alone:
+        with alone(self._harm) as free:
+            if free:
                 broker = self._one(pick)
                 broker.freeze()
-                _pause(seconds)
+                pause(seconds)
                 broker.thaw()
-            return alone
+            return free
 
     def fill_disk(self, seconds: float) -> bool:
         """Fill the disk until the broker gives up, make room, start it again; False without a small disk."""
-        if self._disk is None:
-            return False
-        with _trying(self._harm) as alone:
-            if alone:
-                _fill(self._disk / FILLER)
-                _pause(seconds)
-                broker = self.brokers[0]
-                until = threading.Event()
-                for _ in range(300):  # it notices with its next write
-                    if not broker.alive:
-                        break
-                    until.wait(0.1)
-                died = not broker.alive
-                (self._disk / FILLER).unlink()
-                if died:
-                    _start(broker)
-                return died
-            return False
+        with alone(self._harm) as free:
+            return free and self._disk is not None and self._fill(self._disk / FILLER, seconds)
+
+    def _fill(self, filler: Path, seconds: float) -> bool:
+        broker = self.brokers[0]
+        _take_all(filler)
+        pause(seconds)
+        until = time.monotonic() + GIVES_UP_S
+        while broker.alive and time.monotonic() < until:  # it notices with its next write
+            pause(0.1)
+        died = not broker.alive
+        filler.unlink()
+        if died:
+            _start(broker)
+        return died
 
     def move_leaders(self) -> bool:
         """Ask for the preferred leaders of all partitions."""
@@ -153,14 +152,14 @@ class Kafkas:
     def _one(self, pick: float) -> Broker:
         return self.brokers[int(pick * len(self.brokers))]
 
-    def _alone(self, pick: float, down_s: float, harm: object) -> bool:
-        with _trying(self._harm) as alone:
-            if alone:
+    def _harmed(self, pick: float, down_s: float, harm: Callable[[Broker], object]) -> bool:
+        with alone(self._harm) as free:
+            if free:
                 broker = self._one(pick)
-                harm(broker)  # type: ignore[operator]
-                _pause(down_s)
+                harm(broker)
+                pause(down_s)
                 _start(broker)
-            return alone
+            return free
 
     def _broker(self, node: int, voters: Mapping[int, int], behind: int, relay_port: int) -> Broker:
         port = ports.free_port()
@@ -179,38 +178,19 @@ class Kafkas:
         return Broker(place, port=port, properties=properties, quorum=Quorum(node, voters))
 
 
-class _trying:  # noqa: N801 - used as a function
-    """Take a lock if it is free; the value tells whether it was."""
-
-    def __init__(self, lock: threading.Lock) -> None:
-        self._lock = lock
-
-    def __enter__(self) -> bool:
-        self._taken = self._lock.acquire(blocking=False)
-        return self._taken
-
-    def __exit__(self, *_: object) -> None:
-        if self._taken:
-            self._lock.release()
-
-
-def _pause(seconds: float) -> None:
-    threading.Event().wait(seconds)
-
-
 def _start(broker: Broker) -> None:
     """Start a broker; right after a crash its session or its port may still be taken."""
     for _ in range(5):
         try:
             broker.start()
         except LocalError:
-            _pause(2.0)
+            pause(2.0)
         else:
             return
     broker.start()
 
 
-def _fill(path: Path) -> None:
+def _take_all(path: Path) -> None:
     """Take all the space that the disk of `path` has left."""
     with path.open("wb", buffering=0) as stream:
         for size in (1024 * 1024, 4096):

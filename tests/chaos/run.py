@@ -42,7 +42,10 @@ Say = Callable[[str], object]
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What to run. `large` places the faults that take long; `rate` is actions of the writer a second."""
+    """What to run. `large` places the faults that take long; `rate` is actions of the writer a second.
+
+    `command` is how it was asked for, for the report.
+    """
 
     seconds: float
     seed: int
@@ -54,6 +57,7 @@ class Plan:
     families: Sequence[schedule.Family] = (schedule.PROCESSES, schedule.NETWORK, schedule.SERVERS)
     large: Mapping[Fault, Sequence[float]] = field(default_factory=lambda: schedule.LARGE)
     hostile: bool = False
+    command: str = "pytest"
 
     @property
     def expected(self) -> tuple[Resource, ...]:
@@ -120,7 +124,7 @@ class Stage:
         return {**commands, "worker-extra": process}
 
 
-def run(stage: Stage, storm: Storm, command: str) -> ChaosReport:
+def run(stage: Stage, storm: Storm) -> ChaosReport:
     """Rage, settle, judge."""
     plan, say = stage.plan, stage.say
     began = time.time()
@@ -132,7 +136,7 @@ def run(stage: Stage, storm: Storm, command: str) -> ChaosReport:
     case = _settled(stage, storm)
     say("judging")
     found = judge.verdicts(case)
-    return _report(stage, storm, case, found, command, began)
+    return _report(stage, storm, case, found, began)
 
 
 def _settled(stage: Stage, storm: Storm) -> Case:
@@ -177,9 +181,7 @@ def _followed(stage: Stage, ends: Mapping[int, int]) -> bool:
     return all(stage.events.position(partition) >= end for partition, end in ends.items() if end)
 
 
-def _report(
-    stage: Stage, storm: Storm, case: Case, found: Mapping[str, Verdict], command: str, began: float
-) -> ChaosReport:
+def _report(stage: Stage, storm: Storm, case: Case, found: Mapping[str, Verdict], began: float) -> ChaosReport:
     gaps: Counter[str] = Counter(str(e.change.gap.cause) for e in case.log if e.change.gap is not None)
     committed = {
         (c.uid, c.rv, c.kind) for truth in case.truths for c in truth if (c.group, c.resource) in case.expected
@@ -188,7 +190,7 @@ def _report(
         title=f"{stage.plan.runtime}, {stage.plan.brokers} broker(s), seed {stage.plan.seed}",
         commit=_commit(),
         date=time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(began)),
-        command=command,
+        command=stage.plan.command,
         numbers={
             "seconds": round(time.time() - began),
             "versions committed": len(committed),

@@ -11,6 +11,7 @@ from typing import Any
 from processors import crash
 from tests.chaos.cleaning import compact_events
 from tests.chaos.crew import Crew
+from tests.chaos.harm import pause
 from tests.chaos.kafkas import Kafkas
 from tests.chaos.schedule import Fault, Strike
 from tests.chaos.world import World
@@ -37,13 +38,12 @@ class Storm:
     def rage(self, strikes: Sequence[Strike], seconds: float) -> None:
         """Carry out a schedule, and return when its time is over and every fault has ended."""
         self._started = time.monotonic()
-        pause = threading.Event()
         for strike in strikes:
-            pause.wait(max(0.0, self._started + strike.at_s - time.monotonic()))
+            pause(max(0.0, self._started + strike.at_s - time.monotonic()))
             thread = threading.Thread(target=self._strike, args=(strike,), name=strike.fault.value, daemon=True)
             thread.start()
             self._threads.append(thread)
-        pause.wait(max(0.0, self._started + seconds - time.monotonic()))
+        pause(max(0.0, self._started + seconds - time.monotonic()))
         for thread in self._threads:
             thread.join(JOIN_S)
         self.failed += [f"{thread.name} did not end" for thread in self._threads if thread.is_alive()]
@@ -100,7 +100,7 @@ class Storm:
     def _extra_worker(self, strike: Strike) -> bool:
         name = "worker-extra"
         self._crew.start(name)
-        threading.Event().wait(strike.lasts_s)
+        pause(strike.lasts_s)
         self._crew.stop(name)
         return True
 
@@ -142,7 +142,7 @@ class Storm:
         relay.lose_end_txn(cut=strike.fault is Fault.CUT_END_TXN)
         until = time.monotonic() + 20
         while relay.lost == before and time.monotonic() < until:
-            threading.Event().wait(0.1)
+            pause(0.1)
         return bool(relay.lost > before)
 
     # ---------------------------------------------------------------------------------------------- servers

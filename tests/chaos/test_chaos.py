@@ -24,7 +24,7 @@ def held(report: ChaosReport) -> None:
 def test_nothing_is_lost_repeated_or_reordered(runtime: str, tmp_path, envtest_folder):
     families = (schedule.PROCESSES, schedule.NETWORK, schedule.SERVERS)
     plan = Plan(40, seed=11, runtime=runtime, families=families, large={})
-    report = chaos(plan, tmp_path, envtest_folder, "pytest")
+    report = chaos(plan, tmp_path, envtest_folder)
     held(report)
     assert report.process_faults >= 3
 
@@ -32,7 +32,7 @@ def test_nothing_is_lost_repeated_or_reordered(runtime: str, tmp_path, envtest_f
 @pytest.mark.timeout(420)
 def test_a_hostile_api_server_is_survived(tmp_path, envtest_folder):
     plan = Plan(40, seed=12, runtime="plain", producers=1, workers=1, families=schedule.HOSTILE, large={}, hostile=True)
-    held(chaos(plan, tmp_path, envtest_folder, "pytest"))
+    held(chaos(plan, tmp_path, envtest_folder))
 
 
 def test_a_wrong_command_line_is_refused(capsys):

@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 from local import ports
 from local.apiserver import ApiServer, User
 from local.history import Committed, HistoryRecorder
+from tests.chaos.harm import alone, pause
 from tests.chaos.relay import Relay
 
 
@@ -59,41 +60,37 @@ class World:
         return self._server.kubeconfig
 
     def kill(self, down_s: float) -> bool:
-        if not self._harm.acquire(blocking=False):
-            return False
-        with _held(self._harm):
-            self._server.kill_apiserver()
-            threading.Event().wait(down_s)
-            self._server.start_apiserver()
-        return True
+        with alone(self._harm) as free:
+            if free:
+                self._server.kill_apiserver()
+                pause(down_s)
+                self._server.start_apiserver()
+            return free
 
     def restart(self) -> bool:
-        if not self._harm.acquire(blocking=False):
-            return False
-        with _held(self._harm):
-            self._server.restart_apiserver()
-        return True
+        with alone(self._harm) as free:
+            if free:
+                self._server.restart_apiserver()
+            return free
 
     def freeze(self, seconds: float) -> bool:
-        if not self._harm.acquire(blocking=False):
-            return False
-        with _held(self._harm):
-            self._server.freeze_apiserver()
-            threading.Event().wait(seconds)
-            self._server.thaw_apiserver()
-        return True
+        with alone(self._harm) as free:
+            if free:
+                self._server.freeze_apiserver()
+                pause(seconds)
+                self._server.thaw_apiserver()
+            return free
 
     def compact(self) -> bool:
         """Make etcd forget all history, and kube-apiserver's watch cache with it."""
-        if not self._harm.acquire(blocking=False):
-            return False
-        with _held(self._harm):
-            self._server.stop_apiserver()
-            revision = self._server.revision()
-            self._recorder.wait_for(revision)
-            self._server.compact(revision)
-            self._server.start_apiserver()
-        return True
+        with alone(self._harm) as free:
+            if free:
+                self._server.stop_apiserver()
+                revision = self._server.revision()
+                self._recorder.wait_for(revision)
+                self._server.compact(revision)
+                self._server.start_apiserver()
+            return free
 
     def snapshot(self) -> None:
         """Keep etcd as it is now, for a restore."""
@@ -132,16 +129,3 @@ class World:
 
     def _records(self) -> Sequence[Committed]:
         return (*self._inherited, *(each for each in self._recorder.records() if int(each.rv) > self._base))
-
-
-class _held:  # noqa: N801 - used as a function
-    """Release a lock that is held already."""
-
-    def __init__(self, lock: threading.Lock) -> None:
-        self._lock = lock
-
-    def __enter__(self) -> None:
-        return
-
-    def __exit__(self, *_: object) -> None:
-        self._lock.release()
