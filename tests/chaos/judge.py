@@ -262,5 +262,5 @@ def order_violations(log: Iterable[Entry]) -> int:
         if before is None or change.epoch > before.epoch:
             continue
         same = change.rv == before.rv and change.op is Op.DELETED is not before.op
-        wrong += change.epoch < before.epoch or not (newer(change.rv, before.rv) or same)
+        wrong += change.epoch < before.epoch or not (newer(change.rv or "", before.rv) or same)
     return wrong

@@ -67,7 +67,7 @@ class ChaosReport:
             f"| {name} | {value} |" for name, value in {"process faults": self.process_faults, **self.numbers}.items()
         ]
         lines += ["", "| fault | struck | could not just then |", "|---|---:|---:|"]
-        rows = {fault: n for fault, n in self.struck.items() if fault is not Fault.CRASH_WORKER}
+        rows: dict[Fault, int] = {fault: n for fault, n in self.struck.items() if fault is not Fault.CRASH_WORKER}
         for fault in Fault:
             if rows.get(fault) or (self.missed.get(fault) and fault is not Fault.CRASH_WORKER):
                 lines.append(f"| {fault} | {rows.get(fault, 0)} | {self.missed.get(fault, 0)} |")
