@@ -219,7 +219,10 @@ class UidState:
 
 @dataclass(frozen=True, slots=True)
 class SessionState:
-    """One producer session as a partition saw it: `start_rv` is where its unbroken coverage begins."""
+    """One producer session as a partition saw it: `start_rv` is where its unbroken coverage begins.
+
+    Of a holed one it is a version that nothing of what is missing lies above, None while that is unknown.
+    """
 
     id: str
     next_seq: int

@@ -25,6 +25,7 @@ from kubecdc.records import (
 from kubecdc.versions import newer, not_newer
 
 make_stream, make_session = constructor(StreamState), constructor(SessionState)
+WATCHED = frozenset({EventType.ADDED, EventType.MODIFIED, EventType.DELETED})
 SESSIONS_MAX = 8  # of one stream; the longest silent is forgotten, and would read as holed if it came back
 
 
@@ -95,13 +96,21 @@ def enter(stream: StreamState, event: RawEvent) -> tuple[SessionState, int]:
     or compaction, and a lower number is a delivery that was accounted for already.
     """
     session = session_of(stream, event)
-    if session is None:
-        return SessionState(event.session, event.seq + 1, None, event.seq != 0), event.seq
-    missing = event.seq - session.next_seq
-    if missing < 0:
+    missing = event.seq - (0 if session is None else session.next_seq)
+    if missing < 0 and session is not None:
         return session, -1
-    holed = session.holed or missing > 0
-    return make_session(session.id, event.seq + 1, session.start_rv, holed), missing
+    start, holed = (None, False) if session is None else (session.start_rv, session.holed)
+    if missing:
+        start, holed = None, True
+    if holed and start is None:
+        start = _above_missing(stream, event)
+    return make_session(event.session, event.seq + 1, start, holed), missing
+
+
+def _above_missing(stream: StreamState, event: RawEvent) -> str | None:
+    """A version that what is missing cannot exceed: that of an event of the watch, which comes in their order."""
+    ordered = event.type in WATCHED and event.relist is None and event.epoch == stream.epoch
+    return event.rv if ordered else None
 
 
 def advance(stream: StreamState, session: SessionState, *, written: int = 0, listed: str | None = None) -> StreamState:
@@ -174,7 +183,7 @@ def _raise(stream: StreamState, event: RawEvent, rv: str | None, hole: Cause) ->
         if newer(rv, floor):
             cause = hole if floor is not None else Cause.COMPACTED
             outputs.append(Missing(stream.epoch, floor, rv, Gap(cause, None, "records of a session are missing")))
-        session = SessionState(session.id, session.next_seq, rv, holed=False)
+        session = _mended(session, event, rv)
     else:
         start = session.start_rv
         if start is not None and newer(start, floor):
@@ -186,6 +195,17 @@ def _raise(stream: StreamState, event: RawEvent, rv: str | None, hole: Cause) ->
     if newer(rv, stream.floor):
         stream = replace(stream, floor=rv, lost=False, count=0)
     return stream, outputs
+
+
+def _mended(session: SessionState, event: RawEvent, rv: str) -> SessionState:
+    """A holed session after it has told that it is at `rv`: whole again once nothing that is missing can lie above.
+
+    A delete is sent before it counts as safe, so it may lie above the first PROGRESS after it, never above the second.
+    """
+    if event.type is not EventType.PROGRESS:
+        return session
+    whole = session.start_rv is not None and not_newer(session.start_rv, rv)
+    return SessionState(session.id, session.next_seq, rv, holed=not whole)
 
 
 def _progress(stream: StreamState, event: RawEvent, hole: Cause) -> tuple[StreamState, list[StreamOutput]]:
@@ -201,7 +221,9 @@ def _resumed(stream: StreamState, event: RawEvent, hole: Cause) -> tuple[StreamS
     stream = advance(stream, SessionState(session.id, session.next_seq, event.rv, holed=False))
     if stream.floor is None and not stream.complete:
         gap = Gap(Cause.COMPACTED, None, "the log begins inside a session")
-        return replace(stream, floor=event.rv, complete=True, count=0), [Missing(stream.epoch, None, event.rv, gap)]
+        return replace(stream, floor=event.rv, complete=True, lost=False, count=0), [
+            Missing(stream.epoch, None, event.rv, gap)
+        ]
     if newer(event.rv, stream.floor):
         gap = Gap(hole, None, "a session began above the floor")
         return replace(stream, floor=event.rv, lost=False, count=0), [

@@ -30,6 +30,15 @@ def test_a_hole_in_a_session_is_named_when_its_bounds_are_known_and_by_its_age()
     assert old.gaps() == [("COMPACTED", "50", "60")]
 
 
+def test_a_hole_may_reach_above_the_first_progress_after_it():
+    """A delete is sent before it counts as safe: lost at 65, it lies above PROGRESS 60 (found by the simulation)."""
+    feed = Feed().relist("50", {}).send(T.PROGRESS, rv="60", skip=1).send(T.COVERAGE_LOST, rv="60")
+    feed.send(T.PROGRESS, rv="70").send(T.PROGRESS, rv="80")
+    lost = [("TRANSPORT_LOSS", "50", "60"), ("COVERAGE_LOST", "60", None), ("TRANSPORT_LOSS", "60", "70")]
+    assert feed.gaps() == lost
+    assert feed.covered()[-1] == ("70", "80")
+
+
 def test_another_session_covers_a_hole():
     feed = Feed().relist("50", {})
     feed.send(T.RESUMED, rv="50", session="s2").send(T.ADDED, "b", "55", skip=1)
@@ -55,6 +64,15 @@ def test_lost_coverage_is_open_once_and_closed_by_what_follows():
     assert feed.gaps() == [("COVERAGE_LOST", "55", None)]
     feed.relist("90", {}, previous="55")
     assert feed.gaps()[1:] == [("RELIST_WINDOW", "55", "90")]
+
+
+def test_coverage_lost_before_any_list_is_closed_by_the_session_that_begins_it():
+    """Else losing it once more would leave no record."""
+    feed = Feed().send(T.COVERAGE_LOST, rv="10").send(T.RESUMED, rv="12").send(T.COVERAGE_LOST, rv="15")
+    assert [gap for gap in feed.gaps() if gap[0] == "COVERAGE_LOST"] == [
+        ("COVERAGE_LOST", None, None),
+        ("COVERAGE_LOST", "15", None),
+    ]
 
 
 def test_a_count_that_is_wrong_is_a_gap_and_deletes_nothing():
