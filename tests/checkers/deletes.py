@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from local import check_deletes
 from local.verdicts import Notes
-from tests.checkers.epochs import check_each
+from tests.checkers.epochs import check_each, ended_later
 from tests.checkers.history import History
 
 
 def check(history: History) -> Notes:
     """Judge the deletes of each epoch."""
-    return check_each(history, check_deletes.check)
+    return check_each(history, check_deletes.check, ended_later(history))

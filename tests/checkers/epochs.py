@@ -54,26 +54,45 @@ def last_epochs(history: History) -> dict[tuple[tuple[str, str], str], int]:
     return last
 
 
-def check_each(history: History, check: Callable[[Evidence], Notes]) -> Notes:
-    """Run a checker of a single epoch on each stream and epoch."""
+def ended_later(history: History) -> frozenset[ObjectId]:
+    """Objects whose delete came with the list that began a later epoch."""
+    found = set()
+    epochs: dict[ObjectId, int] = {}
+    for record in history.committed():
+        change = record.change
+        if change is not None and change.uid is not None:
+            name = object_id(change)
+            if change.inferred and epochs.get(name, change.epoch) < change.epoch:
+                found.add(name)
+            epochs[name] = change.epoch
+    return frozenset(found)
+
+
+def check_each(
+    history: History, check: Callable[[Evidence], Notes], without: frozenset[ObjectId] = frozenset()
+) -> Notes:
+    """Run a checker of a single epoch on each stream and epoch; objects in `without` are judged in the last only."""
     notes = Notes()
     last = last_epochs(history)
     found = streams(history)
     for resource, scope in history.expected:
         if (resource, scope) not in last:
             notes.wrong.append(f"{resource} in {scope!r}: the log says nothing of it")
-    for key, entries in found.items():
+    for key, everything in found.items():
         resource, scope, epoch = key
+        final = epoch == last[resource, scope]
+        entries = [e for e in everything if final or object_id(e.change) not in without] if without else everything
         truth = history.truth.get(key, ())
         if truth is None:
             notes.unclear.append(f"{resource} in {scope!r}, epoch {epoch}: a restore of which nothing could be known")
             continue
+        loose = history.loose.get(key, ())
         evidence = Evidence(
-            truth,
+            [*truth, *loose],
             list(_as_first(entries)) if epoch != EPOCH else entries,
             history.partitions,
-            [resource] if epoch == last[resource, scope] and (resource, scope) in history.expected else (),
-            excused(history, resource),
+            [resource] if final and (resource, scope) in history.expected else (),
+            excused(history, resource) | {(object_id(commit), commit.rv) for commit in loose},
         )
         _gather(notes, check(evidence), f"epoch {epoch}")
     return notes

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from kubecdc.errors import Undecodable
 from kubecdc.records import Change, RawEvent
@@ -62,12 +62,13 @@ class Living:
 class History:
     """`truth` has the commits that each epoch of a stream spoke of, None where nobody can tell.
 
-    `lost` are partitions of the events topic that lost records before they were read, `withheld` versions (resource,
+    `loose` are commits that may be in an epoch but are not owed to it: a list that was given up showed them. `lost` are partitions of the events topic that lost records before they were read, `withheld` versions (resource,
     uid, rv) that the server left out of a stream, `suffered` the faults that took effect, `faults` errors of our own.
     """
 
     partitions: int
     truth: Mapping[StreamEpoch, Sequence[Committed] | None]
+    loose: Mapping[StreamEpoch, Sequence[Committed]] = field(default_factory=dict)
     expected: Sequence[tuple[tuple[str, str], str]] = ()
     raw: Sequence[Raw] = ()
     log: Sequence[Record] = ()

@@ -9,7 +9,7 @@ from kubecdc.errors import Undecodable
 from kubecdc.records import EventType, RawEvent
 from producer import frames
 from producer.signals import Unreachable, Verb
-from tests.simulation.log import Ref
+from tests.simulation.log import Event, Ref
 from tests.simulation.plan import REQUEST_FAULTS, STREAM_FAULTS, UNSEEN, WITHHOLD, Step
 from tests.simulation.server import Armed, status
 
@@ -87,7 +87,7 @@ def _lags(simulation: Simulation, step: Step) -> None:
 
 def _kind_gone(simulation: Simulation, step: Step) -> None:
     kind = chosen(simulation.world.kinds, step.pick)
-    if kind is None or not kind.served or simulation.world.ceiling is not None:
+    if kind is None or not kind.served or simulation.restoring:
         return
     simulation.world.remove_kind(kind)
     simulation.hit(step.kind)
@@ -124,18 +124,17 @@ def _state_compacted(simulation: Simulation, step: Step) -> None:
 # --- losses of records: only of what no worker has read, else nothing is lost ----------------------------------------
 
 
-def _unread(simulation: Simulation, step: Step, *, markers: bool = True) -> object | None:
+def _unread(simulation: Simulation, step: Step) -> Event | None:
     partition = int(step.pick * simulation.plan.partitions)
-    start = simulation.reached(partition)
+    start = simulation.log.read[partition]
     events = [e for e in simulation.log.events[partition][start:] if not e.gone and e.value is not None]
-    del markers
     return chosen(events, step.size)
 
 
 def _record_lost(simulation: Simulation, step: Step) -> None:
     event = _unread(simulation, step)
     if event is not None:
-        event.gone = "lost"  # type: ignore[attr-defined]  # an Event
+        event.gone = "lost"
         simulation.lost.add(int(step.pick * simulation.plan.partitions))
         simulation.hit(step.kind)
 
@@ -143,7 +142,7 @@ def _record_lost(simulation: Simulation, step: Step) -> None:
 def _record_corrupted(simulation: Simulation, step: Step) -> None:
     event = _unread(simulation, step)
     if event is not None:
-        event.value = Ref(Undecodable("not Avro"))  # type: ignore[attr-defined]  # an Event
+        event.value = Ref(Undecodable("not Avro"))
         simulation.lost.add(int(step.pick * simulation.plan.partitions))
         simulation.hit(step.kind)
 

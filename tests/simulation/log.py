@@ -94,6 +94,7 @@ class Log:
     epochs: list[int] = field(default_factory=list)
     open: list[Transaction | None] = field(default_factory=list)
     transactions: list[Transaction] = field(default_factory=list)
+    read: list[int] = field(default_factory=list)  # how far any worker has ever read the events
 
     def __post_init__(self) -> None:
         every = range(self.partitions)
@@ -102,6 +103,7 @@ class Log:
         self.state = [[] for _ in every]
         self.start = [0 for _ in every]
         self.epochs = [0 for _ in every]
+        self.read = [0 for _ in every]
         self.open = [None for _ in every]
 
     # --- events -----------------------------------------------------------------------------------------------------

@@ -108,7 +108,7 @@ class Driver:
         for out in outputs:
             self._perform(out)
             if isinstance(out, Publish) or (isinstance(out, Mark) and out.type in _PROVES):
-                self.simulation.spoke(self, out.epoch, self._era)
+                self.simulation.spoke(self, out.epoch, self._era, firm=out.type is not EventType.LISTED)
 
     def _perform(self, out: object) -> None:
         match out:

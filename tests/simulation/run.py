@@ -65,6 +65,7 @@ class Simulation:
         self.working = 0
         self.restoring = False
         self.eras: dict[Epoch, set[int]] = {}
+        self.touched: dict[Epoch, set[int]] = {}
         self.processes = [Process(self, number) for number in range(plan.producers)]
         self.workers = [Worker(self, number) for number in range(plan.workers)]
         self.owners: dict[int, Worker] = {}
@@ -94,23 +95,32 @@ class Simulation:
             self.hit(f"crash_{point}")
             raise Crashed(point)
 
-    def spoke(self, driver: Driver, epoch: int, era: int | None) -> None:
-        """A session has published, in an epoch, what it read in an era of the store."""
-        if era is not None:
+    def spoke(self, driver: Driver, epoch: int, era: int | None, *, firm: bool) -> None:
+        """A session has published, in an epoch, what it read in an era of the store.
+
+        Pages of a list are published before the list is known to be of the same era: only its end is firm.
+        """
+        if era is None:
+            return
+        told = self.eras if firm else self.touched
+        told.setdefault((driver.kind.key, driver.scope, epoch), set()).add(era)
+        if firm:
             driver.era_told = era
-            self.eras.setdefault((driver.kind.key, driver.scope, epoch), set()).add(era)
 
     def restore(self, back: int, *, bump: bool, unseen: bool = False) -> bool:
         """Restore the store from a backup, unless somebody has yet to notice the one before.
 
         Versions that go on above all others hide a restore from whom nothing contradicts; only `unseen` does that.
         """
-        if self._unnoticed():
+        known = [driver.machine.versions.known for process in self.processes for driver in process.drivers]
+        if self._unnoticed() or not known or None in known:
             return False
-        if bump and not unseen and not self._shows(back):
+        least = min(int(rv) for rv in known if rv)
+        if not unseen and not (self._shows(back) if bump else least > self.world.revision - back + 12):
             return False
         if not self.world.restore(back, bump=bump):
             return False
+        self.world.ceiling, self.world.only_new = None if bump else least, bump
         self.restoring = True
         for stream in list(self.server.streams):
             stream.later(self.rng.uniform(0.1, 1.0), lambda s=stream: s.end(clean=False))
@@ -142,14 +152,10 @@ class Simulation:
         if self._unnoticed() and self.schedule.now - since < RESTORE_NOTICED_S:
             self.schedule.after(0.5, lambda: self._lift(since))
         else:
-            self.world.ceiling = None
+            self.world.ceiling, self.world.only_new = None, False
             self.restoring = False
 
     # --- the group --------------------------------------------------------------------------------------------------
-
-    def reached(self, partition: int) -> int:
-        """The offset that the furthest worker has read to."""
-        return max((w.positions.get(partition, 0) for w in self.workers), default=0)
 
     def rebalance(self) -> None:
         """Give what nobody owns to somebody."""
@@ -245,9 +251,14 @@ class Simulation:
             for (key, scope, epoch), eras in self.eras.items()
             if key == kind.key
         }
+        loose = {
+            (key, scope, epoch): self.world.beyond(key, scope, eras - self.eras.get((key, scope, epoch), set()))
+            for (key, scope, epoch), eras in self.touched.items()
+        }
         return History(
             partitions=self.plan.partitions,
             truth=truth,
+            loose=loose,
             expected=tuple((kind.key, scope) for kind in self.world.kinds for scope in self.plan.scopes),
             raw=tuple(
                 Raw(e.partition, e.offset, e.value.record if e.value else None, e.gone)  # type: ignore[arg-type]

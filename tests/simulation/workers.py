@@ -124,6 +124,7 @@ class Writer:
         applied, counters = simulation.drained.pop(partition)
         transaction = Transaction(partition, applied, counters)
         log.begin(transaction)
+        log.read[partition] = max((log.read[partition], *(offset + 1 for offset in applied[-1:])))
         simulation.crash_point("after_begin", partition)
         now_ms = simulation.schedule.now_ms
         for pair in changes:

@@ -94,7 +94,9 @@ class World:
         self._old_deletes = old_deletes
         self.revision = start_rv
         self.compacted = start_rv
-        self.ceiling: int | None = None  # after a restore nobody writes beyond it, until it is noticed
+        # After a restore, until it is noticed: nobody writes beyond the one, or changes what exists with the other.
+        self.ceiling: int | None = None
+        self.only_new = False
         self.kinds = [
             Kind("" if number == 0 else f"g{number}.example.io", "v1", f"things{number}", f"Thing{number}")
             for number in range(kinds)
@@ -115,7 +117,9 @@ class World:
         kind = rng.choice(self.kinds)
         if not kind.served or (self.ceiling is not None and self.revision + 12 >= self.ceiling):
             return False
-        choice = rng.random()
+        choice = 0.0 if self.only_new else rng.random()
+        if self.only_new and len(kind.live) >= 60:
+            return False
         if len(kind.live) < 5 or (choice < 0.22 and len(kind.live) < 60):
             self.create(kind)
         elif choice < 0.68:
@@ -229,7 +233,6 @@ class World:
         self.revision = left + 1000 if bump else forked
         self.compacted = self.revision
         self.eras.append(Era(commits, forked, left))
-        self.ceiling = None if bump else left
         return True
 
     def remove_kind(self, kind: Kind) -> None:
@@ -248,6 +251,15 @@ class World:
             if any(scope in ("", commit.namespace) for commit in lost):
                 return None
         return [c for c in self.eras[max(eras)].commits[key] if scope in ("", c.namespace)]
+
+    def beyond(self, key: tuple[str, str], scope: str, eras: set[int]) -> list[Committed]:
+        """Versions of eras that a list given up may have shown under the epoch before."""
+        return [
+            commit
+            for era in sorted(eras)
+            for commit in self.eras[era].commits[key]
+            if commit.kind == "PUT" and int(commit.rv) > self.eras[era].forked and scope in ("", commit.namespace)
+        ]
 
 
 def _manager(revision: int) -> dict[str, str]:
