@@ -23,7 +23,7 @@ def held(report: ChaosReport) -> None:
 @pytest.mark.parametrize("runtime", ["plain", "faust"])
 def test_nothing_is_lost_repeated_or_reordered(runtime: str, tmp_path, envtest_folder):
     families = (schedule.PROCESSES, schedule.NETWORK, schedule.SERVERS)
-    plan = Plan(40, seed=11, runtime=runtime, families=families, large={})
+    plan = Plan(30, seed=11, runtime=runtime, families=families, large={})
     report = chaos(plan, tmp_path, envtest_folder)
     held(report)
     assert report.process_faults >= 3
