@@ -24,7 +24,6 @@ from tests.servers import HOW_TO_GET_IT, find_envtest
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    faulthandler.register(signal.SIGUSR1)  # tells where a run that seems to hang is
     options = _options().parse_args(arguments)
     binaries = find_envtest()
     if binaries is None:
@@ -88,4 +87,5 @@ def _say(text: str) -> None:
 
 
 if __name__ == "__main__":
+    faulthandler.register(signal.SIGUSR1)  # tells where a run that seems to hang is
     sys.exit(main())

@@ -1,4 +1,4 @@
-"""Half a minute of the chaos that `python -m tests.chaos` makes for twenty: every guarantee, on real servers and processes.
+"""Half a minute of the chaos that `python -m tests.chaos` makes for twenty: every guarantee, on real servers.
 
 What fails here fails on one seed; run the module with that seed to see it, for longer.
 """
@@ -12,7 +12,7 @@ from tests.chaos import schedule
 from tests.chaos.__main__ import chaos, main
 from tests.chaos.reporting import ChaosReport
 from tests.chaos.run import Plan
-from tests.chaos.schedule import Fault, Family
+from tests.chaos.schedule import Family, Fault
 
 SECONDS = 30
 DENSE = (schedule.PROCESSES, schedule.NETWORK, Family(12.0, schedule.SERVERS.weights))
