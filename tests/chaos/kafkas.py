@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from confluent_kafka import ElectionType, KafkaException
+from confluent_kafka import ElectionType, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from kubecdc.kafka import create_topics
@@ -27,6 +27,7 @@ from tests.chaos.relay import KafkaRelay
 PREFIX = "chaos"
 PARTITIONS = 3
 NAMES = TopicNames.under(PREFIX)
+NAMES_OF_LOGS = (NAMES.events, NAMES.changes, NAMES.state)
 DISK_MB = 800
 FILLER = "filler"
 # Logs of which the cleaner may take all but the last seconds, once a topic lets it.
@@ -42,6 +43,7 @@ TRIPLE = {
     "replica.lag.time.max.ms": "4000",
 }
 GIVES_UP_S = 30.0
+ELECTION_S = 15.0
 
 
 class Kafkas:
@@ -131,13 +133,14 @@ class Kafkas:
         return died
 
     def move_leaders(self) -> bool:
-        """Ask for the preferred leaders of all partitions."""
+        """Ask for the preferred leaders; False when none had to move."""
+        asked = [TopicPartition(topic, number) for topic in NAMES_OF_LOGS for number in range(PARTITIONS)]
+        admin = AdminClient({"bootstrap.servers": self.bootstrap})
         try:
-            answer = AdminClient({"bootstrap.servers": self.bootstrap}).elect_leaders(ElectionType.PREFERRED, None)
-            answer.result(15)
-        except KafkaException:
+            answers = admin.elect_leaders(ElectionType.PREFERRED, asked, request_timeout=ELECTION_S)
+            return any(error is None for error in answers.result(2 * ELECTION_S).values())
+        except (KafkaException, TimeoutError):
             return False
-        return True
 
     def calm(self) -> None:
         """End what lasts, and wait for those that are down."""
