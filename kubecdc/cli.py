@@ -31,6 +31,9 @@ class Verb(NamedTuple):
 VERBS: Mapping[str, Verb] = {
     "produce": Verb("producer.cli", "produce", "Watch a cluster and write what happens to the events topic."),
     "process": Verb("processors.cli", "process", "Turn raw events into the canonical change log."),
+    "rebuild-state": Verb(
+        "processors.rebuild", "rebuild_state", "Make a lost state topic anew from the changes topic."
+    ),
     "subscribe": Verb("kubecdc.verbs", "subscribe", "Follow the canonical change log."),
     "replay": Verb("kubecdc.verbs", "replay", "Show the change log from a place in it up to its end."),
     "state": Verb("kubecdc.verbs", "state", "Show the latest state of every object."),

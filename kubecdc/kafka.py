@@ -21,10 +21,12 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # re-exported
 )
 
 from kubecdc.errors import ChainBroken, Misconfigured, Unreachable
-from kubecdc.start import Start, Where
-from kubecdc.topics import LiveTopic, TopicNames, TopicSpec, check
+from kubecdc.start import BEGINNING, Start, Where
+from kubecdc.topics import LiveTopic, TopicNames, TopicSpec, check, moved
 
 ANSWER_S = 8.0
+READ_S = 1.0
+SAMPLE = 100  # records of a partition; a changed count would move most of them
 T = TypeVar("T")
 _PASSING = frozenset(
     {
@@ -135,9 +137,28 @@ def sound_topics(bootstrap: str, prefix: str, properties: Properties = ()) -> di
     """Our topics, if nothing is wrong with them. Raises Misconfigured with everything that is, or Unreachable."""
     live = live_topics(bootstrap, prefix, properties)
     problems = check(prefix, live)
+    if not problems:
+        events = live[TopicNames.under(prefix).events]
+        problems = moved(prefix, events.partitions, _sample(bootstrap, events.name, properties))
     if problems:
         raise Misconfigured(*problems)
     return live
+
+
+def _sample(bootstrap: str, topic: str, properties: Properties) -> list[tuple[int, bytes | None]]:
+    """Partition and key of the oldest records of each partition."""
+    reader = TopicReader(bootstrap, topic, BEGINNING, follow=False, properties=properties)
+    found: dict[int, list[bytes | None]] = {}
+    try:
+        while not reader.done and any(len(found.get(p, ())) < SAMPLE for p in range(reader.partitions)):
+            records = reader.poll(READ_S)
+            if not records:
+                break
+            for record in records:
+                found.setdefault(record.partition, []).append(record.key)
+    finally:
+        reader.close()
+    return [(partition, key) for partition, keys in found.items() for key in keys]
 
 
 def require_topics(bootstrap: str, prefix: str, properties: Properties = ()) -> int:

@@ -5,12 +5,18 @@ Pure: it compares values. Reading and creating topics is done by each package's 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+
+from kubecdc.wire import is_object_key, partition_of
 
 MAX_MESSAGE_BYTES = 4 * 1024 * 1024
 HISTORY_MS = 7 * 24 * 3600 * 1000
 SETTINGS = ("cleanup.policy", "min.compaction.lag.ms", "max.message.bytes", "min.insync.replicas")
+
+# State and positions are read to their end at each start, and written all the time; the segment being written is never
+# compacted, and by default it is one of a week or a gigabyte.
+OFTEN_CLEANED = {"segment.ms": "3600000", "segment.bytes": "134217728", "min.cleanable.dirty.ratio": "0.2"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +52,7 @@ class TopicSpec:
             "min.compaction.lag.ms": str(self.min_compaction_lag_ms),
             "max.message.bytes": str(self.max_message_bytes),
             "min.insync.replicas": str(self.min_insync),
+            **(OFTEN_CLEANED if self.min_compaction_lag_ms == 0 else {}),
         }
 
 
@@ -78,11 +85,7 @@ def check(prefix: str, live: Mapping[str, LiveTopic]) -> list[str]:
     """What is wrong with the live topics and how to mend it, one sentence each; empty when all is well."""
     names = TopicNames.under(prefix)
     wanted = (names.events, names.changes, names.state, names.positions)
-    problems = [
-        f"topic {name} does not exist: run `kubecdc topics init --prefix {prefix}`"
-        for name in wanted
-        if name not in live
-    ]
+    problems = [f"topic {name} does not exist: {_remedy(prefix, name, live)}" for name in wanted if name not in live]
     for name in wanted:
         if name in live:
             problems += _check_topic(live[name], history=name in (names.events, names.changes))
@@ -90,10 +93,45 @@ def check(prefix: str, live: Mapping[str, LiveTopic]) -> list[str]:
     if len(set(counts.values())) > 1:
         listed = ", ".join(f"{name} {count}" for name, count in counts.items())
         problems.append(
-            f"partition counts differ ({listed}): a UID would change its partition; create topics with equal"
-            " counts under a new --prefix and let the producer list again"
+            f"partition counts differ ({listed}): a UID's events, changes and state must lie in one partition; "
+            + _migrate(names)
         )
     return problems
+
+
+def moved(prefix: str, partitions: int, keys: Iterable[tuple[int, bytes | None]]) -> list[str]:
+    """What is wrong if UIDs do not lie where they must: `keys` are (partition, key) of records of the events topic."""
+    names = TopicNames.under(prefix)
+    for partition, key in keys:
+        if key is not None and is_object_key(key):
+            uid = key.decode(errors="replace")
+            wanted = partition_of(uid, partitions)
+            if wanted != partition:
+                told = (
+                    f"{names.events} has {partitions} partitions, but holds UID {uid} in partition {partition} and not"
+                    f" {wanted}: the partition count was changed, and two workers would order versions of one object; "
+                )
+                return [told + _migrate(names)]
+    return []
+
+
+def _migrate(names: TopicNames) -> str:
+    return (
+        "partitions can be neither added nor taken away. To have another number: run `kubecdc topics init --prefix NEW"
+        " --partitions N`, start producers and workers with --prefix NEW, let readers move over when they have read"
+        f" {names.changes} to its end, then delete the old topics"
+    )
+
+
+def _remedy(prefix: str, name: str, live: Mapping[str, LiveTopic]) -> str:
+    """How to get a topic that is missing: state is made from changes, or it would contradict them."""
+    names = TopicNames.under(prefix)
+    if name == names.state and names.changes in live:
+        return (
+            "if the partitions were processed before, stop all workers and run"
+            f" `kubecdc rebuild-state --prefix {prefix}`; else run `kubecdc topics init --prefix {prefix}`"
+        )
+    return f"run `kubecdc topics init --prefix {prefix}`"
 
 
 def _alter(name: str, setting: str) -> str:

@@ -15,12 +15,13 @@ from kubecdc.settings import BOOTSTRAP, KAFKA_PROPERTY, PREFIX, SCHEMA_REGISTRY,
 
 TABLE = "process"
 SESSION_TIMEOUT_MIN_S = 6.0  # the least that a broker takes by default (group.min.session.timeout.ms)
+APP = Option(
+    "app", kinds.prefix, help="Name of consumer group and transactional ids, one per prefix.  Default: the prefix."
+)
 OPTIONS = (
     BOOTSTRAP,
     PREFIX,
-    Option(
-        "app", kinds.prefix, help="Name of consumer group and transactional ids, one per prefix.  Default: the prefix."
-    ),
+    APP,
     SCHEMA_REGISTRY,
     KAFKA_PROPERTY,
     Option("noise", kinds.choice("emit", "drop"), "emit", "Versions whose content is unchanged."),

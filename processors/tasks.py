@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 
 from kubecdc.registry import Registry
-from processors.errors import Restart, Stuck
+from processors.errors import Restart, Stop, Stuck
 from processors.kafka import Cluster, Raw
 from processors.metrics import Metrics
 from processors.settings import WorkerSettings
@@ -49,6 +49,12 @@ class Tasks:
         """Open tasks, and return them with the offsets to resume at. Raises Stop. They get records after `adopt`."""
         with self._lock:
             self._assigned = False
+        partitions = list(partitions)
+        if max(partitions, default=0) >= self._layout.partitions:
+            raise Stop(
+                f"{self._cluster.names.events} has got partitions, {self._layout.partitions} before: start again for"
+                " what that means"
+            )
         tasks = {
             partition: PartitionTask(
                 partition,

@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from kubecdc.topics import HISTORY_MS, SETTINGS, LiveTopic, TopicNames, check, table
+from kubecdc.topics import HISTORY_MS, SETTINGS, LiveTopic, TopicNames, check, moved, table
+from kubecdc.wire import partition_of
 
 NAMES = TopicNames.under("k")
 
@@ -35,13 +36,21 @@ def test_the_four_topics():
     assert [spec.min_compaction_lag_ms for spec in specs.values()] == [7_200_000, 7_200_000, 0, 0]
     assert {spec.min_insync for spec in specs.values()} == {2}
     assert {spec.min_insync for spec in table("k", 6, 2)} == {1}
-    assert all(set(spec.config()) == set(SETTINGS) for spec in specs.values())
+    assert all(set(spec.config()) >= set(SETTINGS) for spec in specs.values())
+    cleaned = [name for name, spec in specs.items() if "segment.ms" in spec.config()]
+    assert cleaned == ["k.state", "k.positions"], "what is read whole at each start must be compacted soon"
 
 
 def test_a_topic_that_is_missing():
     found = live()
     del found[NAMES.state]
-    assert check("k", found) == ["topic k.state does not exist: run `kubecdc topics init --prefix k`"]
+    (problem,) = check("k", found)
+    assert problem.startswith("topic k.state does not exist: if the partitions were processed before, stop all workers")
+    assert "`kubecdc rebuild-state --prefix k`" in problem
+    del found[NAMES.changes]
+    assert check("k", found) == [
+        f"topic k.{name} does not exist: run `kubecdc topics init --prefix k`" for name in ("changes", "state")
+    ]
     assert len(check("k", {})) == 4
 
 
@@ -78,7 +87,18 @@ def test_partition_counts_must_be_equal_but_for_positions():
     found[NAMES.changes] = replace(found[NAMES.changes], partitions=4)
     (problem,) = check("k", found)
     assert "k.events 3, k.changes 4, k.state 3" in problem
-    assert "a UID would change its partition" in problem
+    assert "must lie in one partition" in problem
+    assert "`kubecdc topics init --prefix NEW --partitions N`" in problem
+
+
+def test_a_partition_count_that_was_changed_shows_in_where_uids_lie():
+    """All topics changed alike pass every other check, and would split the history of half of the objects."""
+    keys = [(partition_of(f"u{n}", 3), f"u{n}".encode()) for n in range(50)]
+    keys += [(0, b"__marker__/x"), (1, None)]
+    assert moved("k", 3, keys) == []
+    (problem,) = moved("k", 6, keys)
+    assert problem.startswith("k.events has 6 partitions, but holds UID u")
+    assert "`kubecdc topics init --prefix NEW --partitions N`" in problem
 
 
 def test_every_fault_is_told_at_once():

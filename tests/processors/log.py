@@ -94,9 +94,12 @@ class Log:
         """Delete a topic and create it empty."""
         self.admin.delete_topics([topic])[topic].result(timeout=30)
 
+        (spec,) = [spec for spec in topics.table(self.prefix, self.partitions, 1) if spec.name == topic]
+        wanted = NewTopic(topic, self.partitions, 1, config=spec.config())
+
         def created() -> bool:
             try:
-                self.admin.create_topics([NewTopic(topic, self.partitions, 1)])[topic].result(timeout=30)
+                self.admin.create_topics([wanted])[topic].result(timeout=30)
             except KafkaException:
                 return False  # a deletion takes a moment
             return True

@@ -61,6 +61,8 @@ def test_faust_has_the_names_that_this_worker_rests_on():
         assert inspect.iscoroutinefunction(inspect.unwrap(getattr(consumer, name))), name
     for name in ("_commit_offsets", "assignment", "on_start", "on_stop"):
         assert hasattr(consumer, name), name
+    assert inspect.isfunction(faust.App._create_directories)
+    assert version("aiokafka") == "0.14.0"
     assert list(inspect.signature(consumer._drain_messages).parameters) == ["self", "fetcher"]
     assert list(inspect.signature(consumer._wait_next_records).parameters) == ["self", "timeout"]
     assert "consumer._drain_messages(self)" in inspect.getsource(base.Fetcher)

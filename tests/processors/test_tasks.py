@@ -5,12 +5,14 @@ from __future__ import annotations
 import threading
 
 import pytest
+from confluent_kafka.admin import NewPartitions
 from hypothesis import given
 from hypothesis import strategies as st
 
 from kubecdc.errors import Misconfigured
 from local.children import poll
 from processors import tasks
+from processors.errors import Stop
 from processors.metrics import Metrics
 from processors.settings import KafkaSettings, WorkerSettings
 from processors.tasks import Tasks, Watchdog
@@ -111,3 +113,20 @@ def test_wrong_topics_are_refused_before_any_work(kafka_broker):
     assert len(told.value.problems) == 4
     with pytest.raises(Misconfigured, match="run `kubecdc topics init"):
         Tasks(WorkerSettings(KafkaSettings(log.bootstrap, "nowhere", "nowhere")), Metrics())
+
+
+def test_a_partition_count_that_grows_stops_workers_and_is_refused_at_the_next_start(kafka_broker):
+    """UIDs would change their partition: two tasks would order the versions of one object."""
+    log = Log(kafka_broker.bootstrap, partitions=2)
+    log.first_list(f"u{n}" for n in range(40))
+    log.flush()
+    worker = tasks_of(log)
+    grown = [NewPartitions(name, 4) for name in (log.names.events, log.names.changes, log.names.state)]
+    for future in log.admin.create_partitions(grown).values():
+        future.result(timeout=30)
+    with pytest.raises(Stop, match="has got partitions"):
+        worker.prepare([2, 3])
+    with pytest.raises(Misconfigured, match="run `kubecdc topics init --prefix NEW") as told:
+        tasks_of(log)
+    assert len(told.value.problems) == 1
+    assert "has 4 partitions, but holds UID" in told.value.problems[0]
