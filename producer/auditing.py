@@ -23,10 +23,11 @@ from producer.signals import (
     Output,
     Publish,
     PublishAbsent,
+    Recalled,
     Request,
     Verb,
 )
-from producer.state import Session, Stepped, abort, ask_list, chain, relist
+from producer.state import Session, Stepped, abort, ask_list, chain, first_question, relist, remember
 
 REASON = "audit"
 
@@ -35,7 +36,7 @@ def begin(session: Session, _: AuditDue) -> Stepped:
     """Ask for a list on the audit lane, unless one is under way or there is nothing to compare with."""
     if session.auditing or session.lost or session.versions.safe is None:
         return session, []
-    return replace(session, auditing=True, audit=None), [Request(Lane.AUDIT, Verb.LIST)]
+    return replace(session, auditing=True, audit=None), [Request(Lane.AUDIT, first_question(session))]
 
 
 def answered(session: Session, answered_with: AuditAnswer) -> Stepped:
@@ -43,6 +44,9 @@ def answered(session: Session, answered_with: AuditAnswer) -> Stepped:
     answer = answered_with.answer
     if not session.auditing:
         return session, []
+    if isinstance(answer, Recalled):
+        session, outputs = remember(session, answer)
+        return session, [*outputs, Request(Lane.AUDIT, Verb.LIST)]
     if not isinstance(answer, frames.Page):
         return replace(session, auditing=False, audit=None), [Count("audits", "failed")]
     run = session.audit

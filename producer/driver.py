@@ -20,6 +20,7 @@ from producer.errors import SessionFailed, SinkFailed
 from producer.lanes import Delivery, LaneRunner, Target
 from producer.mailbox import Mailbox
 from producer.metrics import StreamMetrics
+from producer.past import unknown
 from producer.publisher import Publisher
 from producer.signals import (
     Alarm,
@@ -34,6 +35,7 @@ from producer.signals import (
     ProgressDue,
     Publish,
     PublishAbsent,
+    Recalled,
     Request,
     Start,
     Stop,
@@ -60,6 +62,8 @@ class Driver(threading.Thread):
         publisher: Publisher,
         metrics: StreamMetrics,
         progress: Progress,
+        *,
+        recall: Callable[[], Recalled] = unknown,
     ) -> None:
         super().__init__(name=f"{target.kind.name} {target.namespace}".strip(), daemon=True)
         self.target = target
@@ -69,7 +73,7 @@ class Driver(threading.Thread):
         self._metrics = metrics
         self._progress = progress
         self._mailbox: Mailbox[Delivery] = Mailbox(MAILBOX_BYTES)
-        self._lanes = {lane: LaneRunner(lane, cluster, self._mailbox) for lane in Lane}
+        self._lanes = {lane: LaneRunner(lane, cluster, self._mailbox, recall) for lane in Lane}
         self._alarms: dict[type[Any], tuple[float, Input]] = {}
         self._killed = False
         self._listed = 0

@@ -79,6 +79,19 @@ class KafkaSink:
         finally:
             reader.close()
 
+    def state(self) -> Iterator[tuple[bytes, bytes | None]]:
+        """Read the workers' state topic, what is committed of it, to its end. Raises Unreachable."""
+        settings = self._settings
+        reader = kafka.TopicReader(
+            settings.bootstrap, self._names.state, BEGINNING, follow=False, properties=settings.properties
+        )
+        try:
+            while not reader.done:
+                for record in reader.poll(POLL_S):
+                    yield record.key or b"", record.value
+        finally:
+            reader.close()
+
     def send(self, partition: int, key: bytes, value: bytes | None, on_ack: Callable[[], None]) -> None:
         """Append to the events topic, waiting for room. Raises SinkFailed."""
         delivered = partial(self._delivered, on_ack)

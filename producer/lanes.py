@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from producer import frames
 from producer.cluster import Cluster, Stream, StreamBroken
 from producer.mailbox import Mailbox
+from producer.past import unknown
 from producer.selection import ResourceInfo
-from producer.signals import AuditAnswer, Input, Lane, Request, StreamEnded, StreamOpened, Unreachable, Verb
+from producer.signals import AuditAnswer, Input, Lane, Recalled, Request, StreamEnded, StreamOpened, Unreachable, Verb
 
 PAGE_COST = 1  # pages are asked for one by one, so they need no bound of their own
 
@@ -40,10 +42,13 @@ class Delivery:
 class LaneRunner:
     """Runs the requests of one lane, one at a time. `ask` and `cancel` belong to the session's thread."""
 
-    def __init__(self, lane: Lane, cluster: Cluster, mailbox: Mailbox[Delivery]) -> None:
+    def __init__(
+        self, lane: Lane, cluster: Cluster, mailbox: Mailbox[Delivery], recall: Callable[[], Recalled] = unknown
+    ) -> None:
         self._lane = lane
         self._cluster = cluster
         self._mailbox = mailbox
+        self._recall = recall
         self._lock = threading.Lock()
         self._stream: Stream | None = None
         self.number = 0
@@ -64,6 +69,10 @@ class LaneRunner:
 
     def _run(self, number: int, request: Request, target: Target) -> None:
         try:
+            if request.verb is Verb.RECALL:
+                known = self._recall()
+                self._post(number, AuditAnswer(known) if self._lane is Lane.AUDIT else known)
+                return
             if request.verb is Verb.LIST:
                 answer = self._cluster.list_page(target.kind, target.namespace, target.page_size, request.token)
                 self._post(number, AuditAnswer(answer) if self._lane is Lane.AUDIT else answer)

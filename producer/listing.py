@@ -14,7 +14,7 @@ from kubecdc.versions import newer
 from producer import frames
 from producer.answers import Answer, classify
 from producer.published import Published
-from producer.signals import Checkpoint, Count, Lane, Mark, Output, Publish, Request, Unreachable, Verb
+from producer.signals import Checkpoint, Count, Lane, Mark, Output, Publish, Recalled, Request, Unreachable, Verb
 from producer.state import (
     Next,
     Session,
@@ -26,6 +26,7 @@ from producer.state import (
     chain,
     lose,
     owed,
+    remember,
     wait,
 )
 
@@ -35,6 +36,12 @@ def page(session: Session, answer: frames.Page) -> Stepped:
     if session.started:
         return _next_page(session, answer)
     return judge(session, answer)
+
+
+def recalled(session: Session, answer: Recalled) -> Stepped:
+    """What the log holds is known, as far as it could be read; now the list itself begins."""
+    session, outputs = remember(session, answer)
+    return session, [*outputs, Request(Lane.MAIN, Verb.LIST)]
 
 
 def judge(session: Session, first: frames.Page) -> Stepped:

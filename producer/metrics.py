@@ -41,6 +41,7 @@ class Metrics:
             "overtaken": counter("overtaken", "Epochs taken over from another producer", "resource"),
             "coverage_lost": counter("coverage_lost", "Times that a kind could not be watched any more", "resource"),
             "watchlist_fallbacks": counter("watchlist_fallbacks", "Streamed lists given up for paged ones", "resource"),
+            "recalls": counter("recalls", "Reads of what the log holds, by how they ended", "resource", "result"),
             "audits": counter("audits", "Audit lists by how they ended", "resource", "result"),
             "silent_watches": counter(
                 "silent_watches", "Watches that brought nothing at all, no bookmark either, for too long", "resource"

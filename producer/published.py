@@ -149,6 +149,11 @@ class Published:
                 found.append(Older(item.uid, item.rv, known, deleted))
         return tuple(found)
 
+    def recall(self, versions: Versions) -> None:
+        """What was shown before this session began. Where it knows better, its own word stands."""
+        for uid, rv in versions.items():
+            self.note(uid, rv)
+
     def begin_list(self) -> None:
         """A list begins to be sent; a list under way is forgotten."""
         self._listed = Versions()

@@ -14,6 +14,7 @@ import threading
 import time
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 
 from kubecdc import errors, wire
 from kubecdc.codec import Codec, SchemaIds
@@ -25,6 +26,7 @@ from producer.convert import Context
 from producer.driver import Driver, begin
 from producer.lanes import Target
 from producer.metrics import Metrics, StreamMetrics
+from producer.past import Past
 from producer.progress import ListProgress
 from producer.publisher import Publisher
 from producer.redact import Redactor, parse_rules
@@ -70,6 +72,8 @@ class Producer:
         self._sink = sink
         self._watch = settings.watch
         self._codecs = (Codec(topics[0], registry), Codec(topics[1], registry))
+        self._state = Codec("", registry)
+        self._past = Past(sink.state, self._state, {})
         self._redactor = Redactor(
             settings.redaction.key or secrets.token_bytes(32), parse_rules(settings.redaction.rules)
         )
@@ -126,6 +130,8 @@ class Producer:
         for sentence in selection.awaited:
             log.warning("%s", sentence)
         self._read_positions()
+        epochs = {stream: position.epoch for stream, position in self._positions.items()}
+        self._past = Past(self._sink.state, self._state, epochs)
         self._selection = selection
         for kind in selection.resources:
             self._appeared(kind)
@@ -240,11 +246,13 @@ class Producer:
         )
         metrics = StreamMetrics(self.metrics, info.name, scope)
         publisher = Publisher(context, self._sink, self._codecs, metrics, now_ms)
-        machine = session.new(session_id, self._watch, streamed=self._streamed)
-        driver = Driver(machine, self._target(info, scope), self._cluster, publisher, metrics, self._progress)
-        position = self._positions.get(
-            wire.stream_name(context.cluster, context.group, context.resource, context.scope)
-        )
+        machine = session.new(session_id, self._watch, streamed=self._streamed, recalls=True)
+        stream = wire.stream_name(context.cluster, context.group, context.resource, context.scope)
+        driver = Driver(
+            machine, self._target(info, scope), self._cluster, publisher, metrics, self._progress,
+            recall=partial(self._past.recall, stream),
+        )  # fmt: skip
+        position = self._positions.get(stream)
         labels = {"resource": info.name, "scope": scope, "session": session_id}
         began = f"after {position.rv}" if position else "with a list"
         log.info("%s starts %s", driver.name, began, extra=labels | {"version": position.rv if position else None})

@@ -29,6 +29,7 @@ from producer.signals import (
     Moved,
     Overtaken,
     ProgressDue,
+    Recalled,
     RetryDue,
     Start,
     Stop,
@@ -56,9 +57,12 @@ class ImpossibleInput(Exception):  # noqa: N818 - named by what happened
     """A fault of ours: an input in a phase that cannot have it, or a handler that leads where it must not."""
 
 
-def new(session_id: str, rules: WatchSettings, *, streamed: bool) -> Session:
-    """Return a session that waits for Start; `streamed` lets a first start use WatchList."""
-    return Session(session_id, rules, Published(None), streamed=streamed)
+def new(session_id: str, rules: WatchSettings, *, streamed: bool, recalls: bool = False) -> Session:
+    """Return a session that waits for Start.
+
+    `streamed` lets a first start use WatchList; with `recalls` it asks what the log holds when it has resumed.
+    """
+    return Session(session_id, rules, Published(None), streamed=streamed, recalled=not recalls)
 
 
 def step(session: Session, signal: Input) -> Stepped:
@@ -163,6 +167,7 @@ _LIVE, _WAITING, _PARKED, _STOPPED = Phase.LIVE, Phase.WAITING, Phase.PARKED, Ph
 
 ROWS: tuple[Row, ...] = (
     Row(_NEW, Start, _start, (_OPENING, _INITIAL, _LISTING)),
+    Row(_LISTING, Recalled, listing.recalled, (_LISTING,)),
     Row(_LISTING, frames.Page, listing.page, (_LISTING, _OPENING, _WAITING)),
     Row(_LISTING, frames.Broken, listing.broken, (_WAITING,)),
     Row(_LISTING, frames.ServerError, listing.refused, (_WAITING,)),

@@ -11,6 +11,7 @@ from enum import StrEnum
 
 from kubecdc.records import EventType, Relist
 from producer import frames
+from producer.published import Versions
 
 
 class Lane(StrEnum):
@@ -21,11 +22,12 @@ class Lane(StrEnum):
 
 
 class Verb(StrEnum):
-    """The three questions that a session asks."""
+    """The questions that a session asks: three of the API server, and what the log holds of its objects."""
 
     LIST = "list"
     WATCH = "watch"
     WATCHLIST = "watchlist"
+    RECALL = "recall"
 
 
 # --- inputs -----------------------------------------------------------------------------------------------------
@@ -61,10 +63,19 @@ class StreamEnded:
 
 
 @dataclass(frozen=True, slots=True)
+class Recalled:
+    """What the log held of the stream's objects in `epoch` before this session began; `why` it cannot be known."""
+
+    versions: Versions
+    epoch: int
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class AuditAnswer:
     """The answer to a request on the audit lane."""
 
-    answer: frames.Page | frames.Broken | frames.ServerError | Unreachable
+    answer: frames.Page | frames.Broken | frames.ServerError | Unreachable | Recalled
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +134,7 @@ Input = (
     | StreamOpened
     | StreamEnded
     | AuditAnswer
+    | Recalled
     | Alarmed
     | Gone
     | Back
@@ -140,7 +152,7 @@ Input = (
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """Ask the server. LIST takes `token`, WATCH takes `rv`, WATCHLIST neither."""
+    """Ask. LIST takes `token`, WATCH takes `rv`, WATCHLIST and RECALL neither."""
 
     lane: Lane
     verb: Verb

@@ -24,6 +24,9 @@ class Sink(Protocol):
         Unreachable when they cannot be read to their end.
         """
 
+    def state(self) -> Iterable[tuple[bytes, bytes | None]]:
+        """The state topic, as it was at the call, in order within a key. Raises Unreachable."""
+
     def send(self, partition: int, key: bytes, value: bytes | None, on_ack: Callable[[], None]) -> None:
         """Append a record; blocks while too much waits. `on_ack` runs in any thread, in order within a partition.
 

@@ -24,6 +24,7 @@ from producer.signals import (
     Lane,
     Mark,
     Output,
+    Recalled,
     Request,
     RetryDue,
     Verb,
@@ -100,9 +101,10 @@ class Session:
     """A watch session of one resource and scope. All fields but `published` are never changed in place.
 
     `resumed` tells that a RESUMED record is still owed, `lost` that an open COVERAGE_LOST stands, `started` that the
-    running relist was announced, `bookmarked` that this server sends bookmarks. `failures` drives the back-off, `older`
-    counts lists that contradict what was read, `instant` and `silent` empty streams, `too_large` refusals of a version
-    not reached yet, `cuts` streamed lists that broke off.
+    running relist was announced, `recalled` that what the log holds need not be asked for, `bookmarked` that this
+    server sends bookmarks. `failures` drives the back-off, `older` counts lists that contradict what was read,
+    `instant` and `silent` empty streams, `too_large` refusals of a version not reached yet, `cuts` streamed lists that
+    broke off.
     """
 
     id: str
@@ -127,6 +129,7 @@ class Session:
     instant: int = 0
     silent: int = 0
     bookmarked: bool = False
+    recalled: bool = True
     too_large: int = 0
     cuts: int = 0
 
@@ -148,7 +151,20 @@ def ask_list(session: Session, reason: str) -> Stepped:
         session, phase=Phase.LISTING, relist=relist, relists=number, reason=reason, started=False, auditing=False,
         audit=None,
     )  # fmt: skip
-    return session, [Cancel(Lane.MAIN), Cancel(Lane.AUDIT), Request(Lane.MAIN, Verb.LIST)]
+    return session, [Cancel(Lane.MAIN), Cancel(Lane.AUDIT), Request(Lane.MAIN, first_question(session))]
+
+
+def first_question(session: Session) -> Verb:
+    """A session that resumed knows no object, so it asks what the log holds before its first list."""
+    return Verb.LIST if session.recalled or session.published.since is None else Verb.RECALL
+
+
+def remember(session: Session, answer: Recalled) -> Stepped:
+    """Take over what the log holds. What could not be read now is asked for again before the next list."""
+    if answer.epoch == session.epoch:
+        session.published.recall(answer.versions)
+    result = "failed" if answer.why else "complete"
+    return replace(session, recalled=not answer.why), [Count("recalls", result)]
 
 
 def ask_streamed_list(session: Session) -> Stepped:

@@ -141,6 +141,9 @@ class MemorySink:
     def positions(self) -> list[tuple[str, bytes | None]]:
         return [(key.decode(), value) for key, value in self._log.latest("positions").items()]
 
+    def state(self) -> list[tuple[bytes, bytes | None]]:
+        return list(self._log.latest("state").items())
+
     def send(self, partition: int, key: bytes, value: bytes | None, on_ack: OnAck) -> None:
         with self._condition:
             if self._closed:

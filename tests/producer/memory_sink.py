@@ -17,12 +17,16 @@ class MemorySink:
         self.partitions = partitions
         self.log: list[tuple[int, bytes, bytes | None]] = []
         self.stored = dict(stored or {})
+        self.held: dict[bytes, bytes | None] = {}
         self.closed = False
         self._held: list[Callable[[], None]] | None = None
         self._lock = threading.Lock()
 
     def positions(self) -> list[tuple[str, bytes | None]]:
         return list(self.stored.items())
+
+    def state(self) -> list[tuple[bytes, bytes | None]]:
+        return list(self.held.items())
 
     def send(self, partition: int, key: bytes, value: bytes | None, on_ack: Callable[[], None]) -> None:
         if self.closed:

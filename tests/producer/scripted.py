@@ -7,10 +7,12 @@ from typing import Any
 from kubecdc.records import EventType
 from producer import session
 from producer.frames import Item, Object, Page, ServerError
+from producer.published import Versions
 from producer.settings import WatchSettings
 from producer.signals import (
     Alarm,
     Mark,
+    Recalled,
     Request,
     RetryDue,
     Start,
@@ -42,8 +44,15 @@ def error(code: int, reason: str = "", message: str = "", retry_after: float | N
 class Run:
     """A session and everything it has put out."""
 
-    def __init__(self, *, streamed: bool = False, start: str | None = None, rules: WatchSettings = RULES) -> None:
-        self.session: Session = session.new("s", rules, streamed=streamed)
+    def __init__(
+        self,
+        *,
+        streamed: bool = False,
+        start: str | None = None,
+        rules: WatchSettings = RULES,
+        recalls: bool = False,
+    ) -> None:
+        self.session: Session = session.new("s", rules, streamed=streamed, recalls=recalls)
         self.last: list[Any] = []
         self.give(Start(start, 1))
 
@@ -74,3 +83,11 @@ class Run:
 def live(rv: str = "10", *items: tuple[str, str]) -> Run:
     """A session that listed at `rv` and has an open watch."""
     return Run().give(page(rv, *items), StreamOpened())
+
+
+def held(epoch: int = 1, why: str = "", **versions: str) -> Recalled:
+    """What the log holds, by UID."""
+    known = Versions()
+    for uid, rv in versions.items():
+        known.put(uid, rv)
+    return Recalled(known, epoch, why)

@@ -14,10 +14,11 @@ from producer.signals import (
     Publish,
     PublishAbsent,
     Request,
+    StreamOpened,
     Verb,
 )
 from producer.state import Phase
-from tests.producer.scripted import DELETED, MODIFIED, error, frame, live, page
+from tests.producer.scripted import DELETED, MODIFIED, Run, error, frame, held, live, page
 
 
 def test_an_audit_speaks_only_about_versions_that_the_stream_has_passed() -> None:
@@ -57,3 +58,20 @@ def test_audits_that_stay_older_begin_a_new_epoch_with_the_list_in_hand() -> Non
         (EventType.RELIST_END, 2),
     ]
     assert run.requests()[-1] == (Verb.WATCH, "1005")
+
+
+def test_a_delete_that_was_lost_before_the_restart_is_found_by_the_first_audit() -> None:
+    run = Run(start="30", recalls=True).give(StreamOpened(), frame(DELETED, "z", "32"), AuditDue())
+    assert run.of(Request) == [Request(Lane.AUDIT, Verb.RECALL)]
+    run.give(AuditAnswer(held(x="20", y="28", z="29")))
+    assert run.of(Request) == [Request(Lane.AUDIT, Verb.LIST)]
+    run.give(AuditAnswer(page("35", ("y", "28"))), Bookmark("36", initial_events_end=False))
+    assert [(out.uid, out.rv) for out in run.of(PublishAbsent)] == [("x", "35")]
+    run.give(AuditDue())
+    assert run.of(Request) == [Request(Lane.AUDIT, Verb.LIST)]
+
+
+def test_an_audit_without_a_past_speaks_about_what_it_has_seen_and_asks_again_later() -> None:
+    run = Run(start="30", recalls=True).give(StreamOpened(), AuditDue(), AuditAnswer(held(why="no broker")))
+    run.give(AuditAnswer(error(503)), AuditDue())
+    assert run.of(Request) == [Request(Lane.AUDIT, Verb.RECALL)]

@@ -11,6 +11,7 @@ import uuid
 from collections.abc import Iterator
 
 import pytest
+from confluent_kafka import Producer
 
 from kubecdc import kafka, topics
 from kubecdc.errors import Misconfigured, Unreachable
@@ -88,6 +89,19 @@ def test_later_reads_of_positions_give_what_others_have_stored_since(
     finally:
         other.close()
     assert list(sink.positions()) == [("c//pods/", b"theirs")]
+
+
+def test_the_state_topic_is_read_as_it_was_committed(kafka_broker: Broker, prefix: str, sink: KafkaSink) -> None:
+    worker = Producer({"bootstrap.servers": kafka_broker.bootstrap, "transactional.id": prefix})
+    worker.init_transactions(30)
+    for value, committed in ((b"1", True), (b"2", False), (None, True)):
+        worker.begin_transaction()
+        worker.produce(f"{prefix}.state", key=b"u", value=value, partition=0)
+        worker.produce(f"{prefix}.state", key=b"v", value=b"w", partition=1)
+        (worker.commit_transaction if committed else worker.abort_transaction)()
+    read = list(sink.state())
+    assert [value for key, value in read if key == b"u"] == [b"1", None]
+    assert (b"v", b"w") in read
 
 
 def test_wrong_topics_are_refused_with_every_fault(kafka_broker: Broker) -> None:

@@ -12,9 +12,10 @@ from producer import frames
 from producer.cluster import Cluster
 from producer.lanes import Delivery, LaneRunner, Target
 from producer.mailbox import Mailbox
+from producer.published import Versions
 from producer.selection import ResourceInfo
 from producer.settings import ClusterSettings
-from producer.signals import AuditAnswer, Input, Lane, Request, StreamEnded, StreamOpened, Unreachable, Verb
+from producer.signals import AuditAnswer, Input, Lane, Recalled, Request, StreamEnded, StreamOpened, Unreachable, Verb
 
 KIND = ResourceInfo("", "v1", "configmaps", "ConfigMap", namespaced=True, verbs=frozenset({"list", "watch"}))
 TARGET = Target(KIND, "", 500)
@@ -58,6 +59,16 @@ def test_a_page_and_an_audit_page(server: SimServer) -> None:
     audit, mailbox = runner(server.url, Lane.AUDIT)
     audit.ask(Request(Lane.AUDIT, Verb.LIST), TARGET)
     assert take(mailbox, audit.number, 1) == [AuditAnswer(page)]
+
+
+def test_what_the_log_holds_is_an_answer_on_both_lanes() -> None:
+    known = Recalled(Versions(), 3)
+    mailbox: Mailbox[Delivery] = Mailbox(1 << 20)
+    nowhere = Cluster(ClusterSettings("c", server="http://127.0.0.1:9"))
+    for lane, answer in ((Lane.MAIN, known), (Lane.AUDIT, AuditAnswer(known))):
+        asked = LaneRunner(lane, nowhere, mailbox, lambda: known)
+        asked.ask(Request(lane, Verb.RECALL), TARGET)
+        assert take(mailbox, asked.number, 1) == [answer]
 
 
 def test_a_watch_opens_delivers_and_is_void_when_cancelled(server: SimServer) -> None:

@@ -10,8 +10,10 @@ from kubecdc.records import EventType
 from producer.frames import Broken
 from producer.signals import (
     Checkpoint,
+    Count,
     Mark,
     Publish,
+    Recalled,
     RetryDue,
     StreamEnded,
     StreamOpened,
@@ -19,7 +21,7 @@ from producer.signals import (
     Verb,
 )
 from producer.state import Phase
-from tests.producer.scripted import ADDED, Run, error, frame, live, page
+from tests.producer.scripted import ADDED, Run, error, frame, held, live, page
 
 
 def test_a_first_start_lists_and_watches_from_the_version_of_the_list() -> None:
@@ -106,3 +108,40 @@ def test_an_item_older_than_known_proves_a_restore_too() -> None:
         run.give(RetryDue())
     run.give(page("99", ("a", "5")))
     assert run.session.epoch == 2
+
+
+def test_a_session_that_resumed_asks_what_the_log_holds_before_its_first_list() -> None:
+    run = Run(start="30", recalls=True).give(StreamOpened(), error(410, "Expired"))
+    assert run.requests() == [(Verb.RECALL, "")]
+    run.give(held(x="20"))
+    assert run.requests() == [(Verb.LIST, "")]
+    assert Count("recalls", "complete") in run.last
+    run.give(page("1000", ("x", "20")), StreamOpened(), error(410, "Expired"), RetryDue())
+    assert run.requests()[-1] == (Verb.LIST, "")
+
+
+def test_a_bumped_restore_while_nobody_watched_is_found_by_what_the_log_holds() -> None:
+    run = Run(start="30", recalls=True).give(StreamOpened(), error(410, "Expired"), held(x="20", y="28"))
+    for _ in range(2):
+        run.give(page("1000", ("x", "20"), ("y", "25")))
+        assert run.marks() == []
+        run.give(RetryDue())
+    run.give(page("1000", ("x", "20"), ("y", "25")))
+    assert [(mark.type, mark.epoch) for mark in run.of(Mark)] == [
+        (EventType.RELIST_START, 2),
+        (EventType.RELIST_END, 2),
+    ]
+
+
+@pytest.mark.parametrize("answer", [held(why="no broker"), held(2, y="28")])
+def test_what_cannot_be_known_or_is_of_another_epoch_accuses_nobody(answer: Recalled) -> None:
+    run = Run(start="30", recalls=True).give(StreamOpened(), error(410, "Expired"), answer)
+    run.give(page("1000", ("y", "25")))
+    assert [(mark.type, mark.epoch) for mark in run.of(Mark)] == [
+        (EventType.RELIST_START, 1),
+        (EventType.RELIST_END, 1),
+    ]
+
+
+def test_a_first_start_asks_the_log_nothing() -> None:
+    assert Run(recalls=True).requests() == [(Verb.LIST, "")]

@@ -64,6 +64,17 @@ def test_an_object_takes_at_most_150_bytes(count: int) -> None:
     assert size / count <= 150
 
 
+def test_what_was_shown_before_this_session_is_taken_over_where_it_knows_no_better() -> None:
+    known = published({"a": "20", "b": "20"}, since="15")
+    known.deleted("c", "18")
+    before = Versions()
+    for uid, rv in (("a", "12"), ("b", "21"), ("c", "12"), ("d", "12")):
+        before.put(uid, rv)
+    known.recall(before)
+    assert dict(known.live()) == {"a": "20", "b": "21", "d": "12"}
+    assert known.since == "15"
+
+
 def test_a_late_or_repeated_version_changes_nothing() -> None:
     known = published({"u": "9"})
     known.note("u", "9")
