@@ -12,7 +12,6 @@ import http.client
 import json
 import os
 import secrets
-import shutil
 import ssl
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,14 +19,14 @@ from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import urlsplit
 
 from local import children, etcd, ports
-from local.errors import BinariesMissing, LocalError, NotReady, ServerDied
+from local.errors import BinariesMissing, LocalError
+from local.etcd_server import EtcdServer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
 ASSETS_VARIABLE = "KUBEBUILDER_ASSETS"  # the convention of controller-runtime's envtest
 _BINARIES = ("kube-apiserver", "etcd")
-_ETCD_READY_SECONDS = 30.0
 _READY_SECONDS = 90.0
 _STOP_SECONDS = 15.0
 
@@ -61,11 +60,10 @@ class ApiServer:
         self._folder = folder.resolve()
         self._binaries = _binaries(binaries)
         self._port = port or ports.free_port()
-        self._etcd_ports = (ports.free_port(), ports.free_port())
+        self._etcd = EtcdServer(self._folder, self._binaries / "etcd")
         self._flags = list(flags)
         self._admin = User("admin", secrets.token_hex(16), ("system:masters",))
         self._users = [self._admin, *users]
-        self._etcd: children.Child | None = None
         self._server: children.Child | None = None
 
     @property
@@ -76,7 +74,7 @@ class ApiServer:
     @property
     def etcd_url(self) -> str:
         """The base URL of etcd's JSON gateway (plain http)."""
-        return f"http://{ports.HOST}:{self._etcd_ports[0]}"
+        return self._etcd.url
 
     @property
     def ca_file(self) -> Path:
@@ -117,8 +115,8 @@ class ApiServer:
             raise LocalError(f"kube-apiserver on {self.url} runs already")
         children.prepare_folder(self._folder)
         try:
-            if self._etcd is None or not self._etcd.alive:
-                self._start_etcd()
+            if not self._etcd.alive:
+                self._etcd.start()
             self.start_apiserver()
         except BaseException:  # Ctrl-C while it starts, too
             self.stop()
@@ -128,8 +126,7 @@ class ApiServer:
     def stop(self) -> None:
         """Stop both in order; nothing happens when they are down."""
         self.stop_apiserver()
-        if self._etcd is not None:
-            self._etcd.stop(_STOP_SECONDS)
+        self._etcd.stop()
 
     def start_apiserver(self) -> None:
         """Start kube-apiserver on the etcd that runs, with the ports, users and data as before."""
@@ -138,7 +135,7 @@ class ApiServer:
         ports.check_port(self._port, "kube-apiserver")
         argv = [str(self._binaries / "kube-apiserver"), *self._arguments(), *self._flags]
         self._server = children.spawn(argv, log=self.log)
-        self._wait(self._server, "kube-apiserver", self._serves, _READY_SECONDS)
+        children.wait_ready(self._server, "kube-apiserver", self._serves, _READY_SECONDS)
         self.write_kubeconfig(self.kubeconfig, self._admin)
 
     def stop_apiserver(self) -> None:
@@ -177,37 +174,16 @@ class ApiServer:
 
     def snapshot(self, folder: Path) -> None:
         """Copy etcd's data to `folder` while it stands still, as a snapshot of its volume does."""
-        if self._etcd is None or not self._etcd.alive:
-            raise LocalError("there is no etcd to copy: call start()")
-        self._etcd.freeze()
-        try:
-            shutil.copytree(self._folder / "etcd", folder)
-        finally:
-            self._etcd.thaw()
+        self._etcd.snapshot(folder)
 
     def restore(self, folder: Path) -> None:
         """Go back to a snapshot, revisions included; etcd runs afterwards, kube-apiserver does not."""
-        self.stop()
-        shutil.rmtree(self._folder / "etcd")
-        shutil.copytree(folder, self._folder / "etcd")
-        self._start_etcd()
+        self.stop_apiserver()
+        self._etcd.restore(folder)
 
     def write_kubeconfig(self, path: Path, user: User) -> None:
         """Write a kubeconfig file with which `user` talks to this server."""
-        authority = base64.b64encode(self.ca_file.read_bytes()).decode()
-        config = {
-            "apiVersion": "v1",
-            "kind": "Config",
-            "current-context": "local",
-            "clusters": [
-                {
-                    "name": "local",
-                    "cluster": {"server": self.url, "certificate-authority-data": authority},
-                }
-            ],
-            "contexts": [{"name": "local", "context": {"cluster": "local", "user": user.name}}],
-            "users": [{"name": user.name, "user": {"token": user.token}}],
-        }
+        config = _kubeconfig(self.url, self.ca_file.read_bytes(), user)
         _write_private(path, json.dumps(config, indent=2))  # JSON is YAML
 
     def request(
@@ -256,25 +232,6 @@ class ApiServer:
             raise LocalError("kube-apiserver was never started: call start()")
         return self._server
 
-    def _start_etcd(self) -> None:
-        client, peer = (f"http://{ports.HOST}:{port}" for port in self._etcd_ports)
-        for port in self._etcd_ports:
-            ports.check_port(port, "etcd")
-        argv = [
-            str(self._binaries / "etcd"),
-            f"--data-dir={self._folder / 'etcd'}",
-            f"--listen-client-urls={client}",
-            f"--advertise-client-urls={client}",
-            f"--listen-peer-urls={peer}",
-            f"--initial-advertise-peer-urls={peer}",
-            f"--initial-cluster=default={peer}",
-            "--log-level=warn",
-            "--unsafe-no-fsync",  # a killed process loses nothing; only a power cut would
-            f"--quota-backend-bytes={8 * 1024**3}",  # all history is kept
-        ]
-        self._etcd = children.spawn(argv, log=self._folder / "etcd.log")
-        self._wait(self._etcd, "etcd", lambda: etcd.is_ready(self.etcd_url), _ETCD_READY_SECONDS)
-
     def _arguments(self) -> list[str]:
         tokens = self._folder / "tokens.csv"
         _write_private(tokens, "".join(map(_token_line, self._users)))
@@ -310,17 +267,6 @@ class ApiServer:
             return False
         return ready == namespace == 200
 
-    def _wait(self, child: children.Child, name: str, ready: Callable[[], bool], timeout_seconds: float) -> None:
-        answered = children.poll(lambda: not child.alive or ready(), timeout_seconds, every_seconds=0.05)
-        if not child.alive:
-            raise ServerDied(
-                f"{name} ended at its start (exit code {child.exit_code}). The end of {child.log}:\n{child.tail()}"
-            )
-        if not answered:
-            raise NotReady(
-                f"{name} was not ready within {timeout_seconds:.0f} s. The end of {child.log}:\n{child.tail()}"
-            )
-
 
 def _binaries(folder: Path | None) -> Path:
     named = os.environ.get(ASSETS_VARIABLE)
@@ -342,6 +288,18 @@ def _binaries(folder: Path | None) -> Path:
 def _token_line(user: User) -> str:
     groups = ",".join(user.groups)
     return f'{user.token},{user.name},{user.name},"{groups}"\n'
+
+
+def _kubeconfig(url: str, certificates: bytes, user: User) -> dict[str, Any]:
+    authority = base64.b64encode(certificates).decode()
+    return {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "local",
+        "clusters": [{"name": "local", "cluster": {"server": url, "certificate-authority-data": authority}}],
+        "contexts": [{"name": "local", "context": {"cluster": "local", "user": user.name}}],
+        "users": [{"name": user.name, "user": {"token": user.token}}],
+    }
 
 
 def _write_private(path: Path, text: str) -> None:

@@ -140,17 +140,8 @@ class Broker:
 
     def wait_ready(self, timeout_seconds: float = _READY_SECONDS) -> None:
         """Return when the broker answers; `ServerDied` with its log when it ends, or `NotReady`."""
-        child = self._running()
-        answered = children.poll(lambda: not child.alive or _answers(self.port), timeout_seconds, every_seconds=0.05)
-        if not child.alive:
-            raise ServerDied(
-                f"Kafka ended at its start (exit code {child.exit_code}). The end of {self.log}:\n" + child.tail()
-            )
-        if not answered:
-            raise NotReady(
-                f"Kafka did not answer on {self.bootstrap} within {timeout_seconds:.0f} s. "
-                f"The end of {self.log}:\n{child.tail()}"
-            )
+        name = f"Kafka on {self.bootstrap}"
+        children.wait_ready(self._running(), name, lambda: _answers(self.port), timeout_seconds)
 
     def stop(self, grace_seconds: float = _STOP_SECONDS) -> None:
         """Stop in order (SIGTERM), by force after a deadline; nothing happens when it is down.

@@ -19,7 +19,7 @@ import time
 from concurrent.futures import Future
 from typing import TYPE_CHECKING
 
-from local.errors import FolderUnusable
+from local.errors import FolderUnusable, NotReady, ServerDied
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -112,6 +112,17 @@ def spawn(argv: Sequence[str], *, log: Path, env: Mapping[str, str] | None = Non
         return Child(process, log, start)
 
     return _spawner.run(fork)
+
+
+def wait_ready(child: Child, name: str, ready: Callable[[], bool], timeout_seconds: float) -> None:
+    """Return when `ready` holds; `ServerDied` when the child ends before, or `NotReady`, both with its log."""
+    answered = poll(lambda: not child.alive or ready(), timeout_seconds, every_seconds=0.05)
+    if not child.alive:
+        raise ServerDied(
+            f"{name} ended at its start (exit code {child.exit_code}). The end of {child.log}:\n{child.tail()}"
+        )
+    if not answered:
+        raise NotReady(f"{name} did not answer within {timeout_seconds:.0f} s. The end of {child.log}:\n{child.tail()}")
 
 
 def prepare_folder(folder: Path) -> None:

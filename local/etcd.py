@@ -32,7 +32,7 @@ def is_ready(url: str) -> bool:
             answer = json.loads(connection.getresponse().read())
     except (OSError, ValueError, http.client.HTTPException):
         return False
-    return bool(answer.get("health") == "true")
+    return isinstance(answer, dict) and answer.get("health") == "true"
 
 
 def revision(url: str) -> int:
@@ -67,6 +67,7 @@ def _call(url: str, path: str, body: dict[str, Any]) -> dict[str, Any]:
             answer = json.loads(response.read())
     except (OSError, ValueError, http.client.HTTPException) as error:
         raise LocalError(f"etcd at {url} does not answer {path}: {error!r}") from error
-    if response.status != 200 or not isinstance(answer, dict):
+    # Every answer of etcd has a header; another program that answers on this port has none.
+    if response.status != 200 or not isinstance(answer, dict) or not isinstance(answer.get("header"), dict):
         raise LocalError(f"etcd at {url} refused {path}: {answer}")
     return answer

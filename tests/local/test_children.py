@@ -12,7 +12,7 @@ import psutil
 import pytest
 
 from local import children
-from local.errors import FolderUnusable
+from local.errors import FolderUnusable, NotReady, ServerDied
 
 SLEEP = [sys.executable, "-c", "import time; print('hello', flush=True); time.sleep(600)"]
 PARENT = """
@@ -99,3 +99,20 @@ def test_program_that_is_missing_is_seen_in_its_log(log: Path) -> None:
     assert children.poll(lambda: not child.alive, 20, 0.02)
     assert child.exit_code != 0
     assert "No such file" in child.tail()
+
+
+def test_child_that_ends_before_it_is_ready_shows_its_log_and_its_exit_code(log: Path) -> None:
+    child = children.spawn([sys.executable, "-c", "print('bad flag'); raise SystemExit(3)"], log=log)
+    with pytest.raises(ServerDied, match=r"(?s)thing ended at its start \(exit code 3\).*child\.log.*bad flag"):
+        children.wait_ready(child, "thing", lambda: False, 20)
+
+
+def test_child_that_is_not_ready_in_time_is_left_running_and_named(log: Path) -> None:
+    child = children.spawn(SLEEP, log=log)
+    try:
+        with pytest.raises(NotReady, match=r"thing did not answer within 0 s"):
+            children.wait_ready(child, "thing", lambda: False, 0.1)
+        assert child.alive
+        children.wait_ready(child, "thing", lambda: "hello" in child.tail(), 20)
+    finally:
+        child.kill()
