@@ -67,6 +67,7 @@ class RevisionLog:
     _state: dict[Storage, dict[str, Json]] = field(default_factory=dict)
     _events: dict[Storage, list[Event]] = field(default_factory=dict)
     _dropped: dict[Storage, int] = field(default_factory=dict)
+    _paged: tuple[tuple[int, Storage, int], list[tuple[str, Json]]] | None = None  # what the pages of one list share
 
     def get(self, storage: Storage, key: str) -> Json | None:
         """Return the stored object, or None."""
@@ -77,7 +78,13 @@ class RevisionLog:
         return self._state.get(storage, {})
 
     def at(self, storage: Storage, revision: int) -> list[tuple[str, Json]]:
-        """Return (key, object) pairs as of a revision in [compacted, revision], in etcd's order."""
+        """Return (key, object) pairs as of a revision in [compacted, revision], in etcd's order. Not to be changed."""
+        wanted = (self.epoch, storage, revision)
+        if self._paged is None or self._paged[0] != wanted:
+            self._paged = (wanted, self._at(storage, revision))
+        return self._paged[1]
+
+    def _at(self, storage: Storage, revision: int) -> list[tuple[str, Json]]:
         found = self.current(storage)
         later = self.after(storage, revision)
         if later:
