@@ -61,10 +61,9 @@ class Coverage:
         self._proven, self._inside = True, False
 
     def object(self, change: Change) -> None:
-        """An object's record; what a list or a reused name inferred is not counted."""
+        """An object's record."""
         self.begin(change.epoch)
-        if not change.inferred or (change.gap is not None and change.gap.cause is Cause.AUDIT_DRIFT):
-            self.count += 1
+        self.count += 1
 
     def stream(self, change: Change, place: int) -> None:
         """A PROGRESS or GAP of the stream itself."""

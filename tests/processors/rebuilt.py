@@ -20,6 +20,7 @@ MORE = st.lists(
     st.one_of(
         st.tuples(st.just("put"), st.sampled_from(UIDS), st.sampled_from(["s1", "s2"])),
         st.tuples(st.just("delete"), st.sampled_from(UIDS), st.sampled_from(["s1", "s2"])),
+        st.tuples(st.just("reuse"), st.sampled_from(UIDS), st.sampled_from(["s1", "s2"])),
         st.tuples(st.just("again"), st.sampled_from(UIDS), st.sampled_from(["s1", "s2"])),
         st.tuples(st.just("conflict"), st.sampled_from(UIDS), st.sampled_from(["s1", "s2"])),
         st.tuples(st.just("noise"), st.sampled_from(UIDS), st.sampled_from(["s1", "s2"])),
@@ -79,6 +80,11 @@ class Script:
         uid = self.alive[name][0] if name in self.alive else f"{name}{self.lives}"
         self.alive[name] = (uid, rv)
         self.add(kind, uid, rv, session, name=name, generation=int(rv), **self._content(rv))
+
+    def _reuse(self, name: str, session: str) -> None:
+        """The name is taken by a new object, and nobody has shown the delete of the old one."""
+        self.alive.pop(name, None)
+        self._put(name, session)
 
     def _again(self, name: str, session: str) -> None:
         if name in self.alive:
