@@ -32,7 +32,7 @@ OPTIONS = (
     PREFIX,
     SCHEMA_REGISTRY,
     KAFKA_PROPERTY,
-    Option("buffer-mb", kinds.integer(1, 2047), 64, "Records that may wait for Kafka, in MB; then the watches wait."),
+    Option("buffer-mb", kinds.integer(1, 2047), 32, "Records that may wait for Kafka, in MB; then the watches wait."),
     Option("cluster", help="Name of the cluster in every record; that of the kubeconfig context, or `default`."),
     Option("kubeconfig", kinds.file, help="Kubeconfig file; else KUBECONFIG, ~/.kube/config, or the pod's account."),
     Option("context", help="Context of the kubeconfig."),
@@ -127,7 +127,7 @@ def build(values: Mapping[str, Any]) -> Options:
             values["buffer_mb"],
             values["kafka_property"],
         ),
-        ProducerSettings(watch, RedactionSettings(_key(values), values["redact"])),
+        ProducerSettings(watch, RedactionSettings(redaction_key(values), values["redact"])),
         _election(values),
         values["metrics_port"],
     )
@@ -154,7 +154,8 @@ def _is_label(name: str) -> bool:
     return name.isascii() and inner.isalnum() and name == name.lower() and "-" not in (name[0], name[-1])
 
 
-def _key(values: Mapping[str, Any]) -> bytes | None:
+def redaction_key(values: Mapping[str, Any]) -> bytes | None:
+    """The key that was given, None for none. Raises OSError when its file cannot be read."""
     path: Path | None = values["redaction_key_file"]
     if path is not None:
         return path.read_bytes().strip()
@@ -166,7 +167,7 @@ def _check_key(values: Mapping[str, Any]) -> Iterable[str]:
     if values["redaction_key"] and values["redaction_key_file"]:
         yield "--redaction-key and --redaction-key-file contradict each other: give one of them"
     try:
-        key = _key(values)
+        key = redaction_key(values)
     except OSError as error:
         yield f"--redaction-key-file {values['redaction_key_file']} cannot be read: {error.strerror}"
         return

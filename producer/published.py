@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 from kubecdc.versions import newer, not_newer
@@ -16,6 +17,7 @@ from producer.frames import Item
 
 DELETED_MAX = 10_000
 HELD_MAX = 1_000
+Key = int | str  # a packed UID
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", re.ASCII)
 
 
@@ -33,7 +35,7 @@ class Versions:
     """A compact map from UID to version. A UUID is kept as an integer, which is exact; a version as its bytes."""
 
     def __init__(self) -> None:
-        self._packed: dict[int | str, bytes] = {}
+        self._packed: dict[Key, bytes] = {}
 
     def __len__(self) -> int:
         return len(self._packed)
@@ -43,29 +45,45 @@ class Versions:
 
     def get(self, uid: str) -> str | None:
         """Version of a UID, or None."""
-        value = self._packed.get(pack_uid(uid))
+        return self.at(pack_uid(uid))
+
+    def at(self, key: Key) -> str | None:
+        """Version of a packed UID, or None."""
+        value = self._packed.get(key)
         return None if value is None else value.decode()
 
     def put(self, uid: str, rv: str) -> None:
         """Set the version of a UID."""
-        self._packed[pack_uid(uid)] = rv.encode()
+        self.set(pack_uid(uid), rv)
+
+    def set(self, key: Key, rv: str) -> None:
+        """Set the version of a packed UID."""
+        self._packed[key] = rv.encode()
 
     def remove(self, uid: str) -> None:
         """Forget a UID, known or not."""
-        self._packed.pop(pack_uid(uid), None)
+        self.discard(pack_uid(uid))
+
+    def discard(self, key: Key) -> None:
+        """Forget a packed UID, known or not."""
+        self._packed.pop(key, None)
 
     def items(self) -> Iterator[tuple[str, str]]:
         """All UIDs with their versions."""
         for key, value in self._packed.items():
             yield unpack_uid(key), value.decode()
 
+    def outside(self, keys: AbstractSet[Key], upto: str) -> list[Key]:
+        """Packed UIDs that are not among `keys`, at versions up to `upto`."""
+        return [key for key, rv in self._packed.items() if key not in keys and not_newer(rv.decode(), upto)]
 
-def pack_uid(uid: str) -> int | str:
+
+def pack_uid(uid: str) -> Key:
     """Return a UID as 128 bits when it is a UUID in the usual spelling, else as it is."""
     return int(uid.replace("-", ""), 16) if _UUID.fullmatch(uid) else uid
 
 
-def unpack_uid(key: int | str) -> str:
+def unpack_uid(key: Key) -> str:
     """Undo `pack_uid`."""
     if isinstance(key, str):
         return key
@@ -82,10 +100,10 @@ class Published:
     def __init__(self, since: str | None = None, deleted_max: int = DELETED_MAX) -> None:
         self.since = since
         self._live = Versions()
-        self._deleted: OrderedDict[int | str, str] = OrderedDict()
+        self._deleted: OrderedDict[Key, str] = OrderedDict()
         self._deleted_max = deleted_max
         self._forgotten_rv: str | None = None
-        self._listed: Versions | None = None
+        self._listed: set[Key] | None = None
 
     def __len__(self) -> int:
         return len(self._live)
@@ -108,13 +126,16 @@ class Published:
 
     def note(self, uid: str, rv: str) -> None:
         """An object was shown alive at `rv`. Not beyond the known version, or below a delete, it changes nothing."""
-        gone = self._deleted.get(pack_uid(uid)) if self._deleted else None
+        self._note(pack_uid(uid), rv)
+
+    def _note(self, key: Key, rv: str) -> None:
+        gone = self._deleted.get(key) if self._deleted else None
         if gone is not None:
             if not newer(rv, gone):
                 return
-            del self._deleted[pack_uid(uid)]
-        if newer(rv, self._live.get(uid)):
-            self._live.put(uid, rv)
+            del self._deleted[key]
+        if newer(rv, self._live.at(key)):
+            self._live.set(key, rv)
 
     def revive(self, uid: str, rv: str) -> None:
         """A complete list shows an object alive that was shown deleted: it lives, whatever its version."""
@@ -126,8 +147,11 @@ class Published:
         known = self._live.get(uid)
         if known is not None and newer(known, rv):
             return
-        self._live.remove(uid)
         key = pack_uid(uid)
+        self._bury(key, rv)
+
+    def _bury(self, key: Key, rv: str) -> None:
+        self._live.discard(key)
         before = self._deleted.pop(key, None)
         self._deleted[key] = rv if before is None or newer(rv, before) else before
         while len(self._deleted) > self._deleted_max:
@@ -156,22 +180,24 @@ class Published:
 
     def begin_list(self) -> None:
         """A list begins to be sent; a list under way is forgotten."""
-        self._listed = Versions()
+        self._listed = set()
 
     def listed(self, uid: str, rv: str) -> None:
         """Record that the running list shows this object. Raises RuntimeError when none runs."""
         if self._listed is None:
             raise RuntimeError("no list runs")
-        self._listed.put(uid, rv)
-        self.revive(uid, rv)
+        key = pack_uid(uid)  # one object for both, since there may be very many of them
+        self._listed.add(key)
+        self._deleted.pop(key, None)
+        self._note(key, rv)
 
     def end_list(self, list_rv: str) -> int:
         """The list was complete: forget what it does not show and is not newer. Return how many were forgotten."""
         if self._listed is None:
             raise RuntimeError("no list runs")
-        gone = [uid for uid, rv in self._live.items() if uid not in self._listed and not_newer(rv, list_rv)]
-        for uid in gone:
-            self.deleted(uid, list_rv)
+        gone = self._live.outside(self._listed, list_rv)
+        for key in gone:
+            self._bury(key, list_rv)
         self._listed = None
         self.since = None
         return len(gone)

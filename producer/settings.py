@@ -36,7 +36,7 @@ class KafkaSettings:
     bootstrap: str
     prefix: str = "kubecdc"
     schema_registry: str | None = None
-    buffer_mb: int = 64
+    buffer_mb: int = 32
     properties: tuple[tuple[str, str], ...] = field(default=(), repr=False)
 
 
