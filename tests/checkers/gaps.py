@@ -77,7 +77,8 @@ def _fault(
     if gap is None:
         return ""
     origins = ORIGINS.get(gap.cause)
-    if origins is not None and not origins & history.suffered:
+    drift = gap.cause is Cause.AUDIT_DRIFT and history.lost  # an audit after a restart knows what the log holds
+    if origins is not None and not drift and not origins & history.suffered:
         return "nothing of the kind happened"
     if gap.cause in LOSSES and record.partition not in history.lost and not history.withheld:
         return "no record of this partition was lost"

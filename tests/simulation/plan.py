@@ -11,7 +11,7 @@ from random import Random
 from producer.settings import WatchSettings
 
 DURATION_S = 60.0
-WRITES = 150  # steps that write, of a few commits each
+WRITES = 110  # steps that write, of a few commits each
 
 STREAM_FAULTS = (
     "watch_ended", "watch_cut", "frame_cut", "frame_garbled", "frame_twice", "frame_older", "error_in_stream",

@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 from kubecdc import wire
 from kubecdc.records import EventType, Position
+from kubecdc.versions import order
 from producer import frames, session
 from producer.convert import Context
 from producer.metrics import Metrics, StreamMetrics
+from producer.past import Past
 from producer.publisher import Publisher
 from producer.redact import Redactor
 from producer.signals import (
@@ -31,6 +33,7 @@ from producer.signals import (
     Lane,
     Mark,
     Moved,
+    Overtaken,
     ProgressDue,
     Publish,
     PublishAbsent,
@@ -51,6 +54,7 @@ if TYPE_CHECKING:
 
 CLUSTER = "sim"
 DISCOVERY_S = 3.0
+CONFIRM_S = 1.0
 REDACTOR = Redactor(b"k" * 32, ())
 METRICS = Metrics()
 _PROVES = (EventType.PROGRESS, EventType.RELIST_END)
@@ -64,6 +68,7 @@ class Driver:
         self.process = process
         self.kind = kind
         self.scope = scope
+        self.stream = wire.stream_name(CLUSTER, kind.group, kind.resource, scope)
         number = f"{process.run}.{len(process.drivers)}"
         self.rng = Random(f"{simulation.plan.seed}/{number}")
         context = Context(
@@ -78,7 +83,7 @@ class Driver:
             lambda: simulation.schedule.now_ms,
         )
         self.rules = simulation.plan.watch
-        self.machine = session.new(number, self.rules, streamed=simulation.plan.watchlist)
+        self.machine = session.new(number, self.rules, streamed=simulation.plan.watchlist, recalls=True)
         self.version = kind.version
         self.parked = False
         self.era_told = -1
@@ -150,6 +155,11 @@ class Driver:
         if number != self._numbers[lane]:
             return
         era = self.simulation.world.era
+        if request.verb is Verb.RECALL:
+            known = self.process.past.recall(self.stream)
+            self.simulation.counts["recalled" if not known.why else "recall failed"] += 1
+            self._later(number, lane, (AuditAnswer(known) if lane is Lane.AUDIT else known,), era)
+            return
         if request.verb is Verb.LIST:
             page = server.list_page(self.kind, self.scope, self.rules.page_size, request.token)
             answer = AuditAnswer(page) if lane is Lane.AUDIT else page
@@ -225,20 +235,29 @@ class Driver:
         self.step(AuditDue())
 
     def discover(self) -> None:
-        """Take over what discovery says."""
+        """Take over what discovery says, and what other producers have stored."""
         kind = self.kind
         if not kind.served and not self.parked:
-            self.parked = True
-            self.order(Gone())
+            self.simulation.schedule.after(CONFIRM_S, lambda: self.process.defer(self._confirm))
         elif kind.served and self.parked:
             self.parked = False
-            self.publisher.move(kind.version)
-            self.version = kind.version
-            self.order(Back())
+            self._retarget(Back())
         elif kind.served and kind.version != self.version:
-            self.publisher.move(kind.version)
-            self.version = kind.version
-            self.order(Moved())
+            self._retarget(Moved())
+        position = self.process.positions.get(self.stream)
+        if position is not None and position.epoch > self.machine.epoch:
+            self.simulation.hit("overtaken")
+            self.order(Overtaken(position.rv, position.epoch))
+
+    def _confirm(self) -> None:
+        if not self.kind.served and not self.parked and self.machine.phase is not Phase.STOPPED:
+            self.parked = True
+            self.order(Gone())
+
+    def _retarget(self, signal: Input) -> None:
+        self.version = self.kind.version
+        self.publisher.move(self.version)
+        self.order(signal)
 
     def abandon(self) -> None:
         """The process is gone."""
@@ -258,6 +277,7 @@ class Process:
         self.frozen = False
         self._backlog: list[Callable[[], None]] = []
         self.drivers: list[Driver] = []
+        self.positions: dict[str, Position] = {}
 
     @property
     def run(self) -> str:
@@ -275,12 +295,27 @@ class Process:
         rng = Random(f"{self.simulation.plan.seed}/{self.run}")
         self.sink = Sink(self.simulation, rng, lambda action: self.defer(action, run))
         self.drivers = []
-        positions = self.sink.positions()
+        self.positions = {}
+        self._read_positions()
+        epochs = {stream: position.epoch for stream, position in self.positions.items()}
+        self.past = Past(self.sink.state, CODEC, epochs)  # type: ignore[arg-type]  # references for bytes
         for kind in self.simulation.world.kinds:
             for scope in self.simulation.plan.scopes:
                 stream = wire.stream_name(CLUSTER, kind.group, kind.resource, scope)
-                self.drivers.append(Driver(self, kind, scope, positions.get(stream)))
+                self.drivers.append(Driver(self, kind, scope, self.positions.get(stream)))
         self._discover_later(run)
+
+    def _read_positions(self) -> None:
+        """The furthest counts, as in `producer.service`."""
+        for stream, position in self.sink.positions():
+            known = self.positions.get(stream)
+            if known is None or (position.epoch, order(position.rv)) > (known.epoch, order(known.rv)):
+                self.positions[stream] = position
+
+    def _look(self) -> None:
+        self._read_positions()
+        for driver in self.drivers:
+            driver.discover()
 
     def defer(self, action: Callable[[], None], run: int | None = None) -> None:
         """Run it in the process: at once, when it thaws, or never."""
@@ -294,7 +329,7 @@ class Process:
     def _discover_later(self, run: int) -> None:
         def look() -> None:
             if self.alive and run == self.runs:
-                self.defer(lambda: [driver.discover() for driver in self.drivers] and None, run)
+                self.defer(self._look, run)
                 self._discover_later(run)
 
         self.simulation.schedule.after(DISCOVERY_S, look)

@@ -6,10 +6,11 @@ What a process had sent before it died may still arrive, much later, and is neve
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator
 from random import Random
 from typing import TYPE_CHECKING
 
+from kubecdc.errors import Unreachable
 from kubecdc.records import Position
 from tests.simulation.log import Codec, Ref
 
@@ -36,8 +37,18 @@ class Sink:
     def partitions(self) -> int:
         return self._simulation.plan.partitions
 
-    def positions(self) -> Mapping[str, Position]:
-        return dict(self._simulation.log.positions)
+    def positions(self) -> Iterator[tuple[str, Position]]:
+        return iter(sorted(self._simulation.log.positions.items()))
+
+    def state(self) -> Iterator[tuple[bytes, Ref | None]]:
+        """What workers have committed. Raises Unreachable while a broker is away."""
+        simulation = self._simulation
+        for partition, topic in enumerate(simulation.log.state):
+            if simulation.down.get(partition, 0.0) > simulation.schedule.now:
+                simulation.hit("state_unreadable")
+                raise Unreachable("the state topic cannot be read")
+            for written in simulation.log.committed(topic):
+                yield written.key, written.value
 
     def send(self, partition: int, key: bytes, value: Ref | None, on_ack: Callable[[], None]) -> None:
         if self._dead:

@@ -49,6 +49,8 @@ class Memory(Partition):
     def apply(self, offset: int, event: RawEvent | Undecodable | None, timestamp_ms: int, now_ms: int) -> None:
         if offset >= self.next_offset:
             self._applied.append(offset)
+            read = self._simulation.log.read
+            read[self._number] = max(read[self._number], offset + 1)
         super().apply(offset, event, timestamp_ms, now_ms)
 
     def drain(self) -> Batch:
@@ -121,13 +123,11 @@ class Writer:
     def write(self, changes: Iterable[tuple[bytes, Ref | None]], state: Iterable[tuple[bytes, Ref | None]]) -> None:
         simulation, partition, log = self._simulation, self._partition, self._simulation.log
         self._check()
-        applied, counters = simulation.drained.pop(partition)
-        transaction = Transaction(partition, applied, counters)
+        transaction = Transaction(partition, (), {})
         log.begin(transaction)
-        log.read[partition] = max((log.read[partition], *(offset + 1 for offset in applied[-1:])))
         simulation.crash_point("after_begin", partition)
         now_ms = simulation.schedule.now_ms
-        for pair in changes:
+        for pair in changes:  # the batch is applied while it is written
             log.write(log.changes[partition], now_ms, pair, transaction)
         if simulation.take("produce_error", partition):
             raise Restart("produce: a broker is away")
@@ -135,6 +135,7 @@ class Writer:
             log.write(log.state[partition], now_ms, pair, transaction)
             if pair[0] == PROGRESS_KEY and pair[1] is not None and isinstance(pair[1].record, Progress):
                 transaction.progress = pair[1].record.src_offset
+        transaction.applied, transaction.counters = simulation.drained.pop(partition)
         simulation.crash_point("after_produce", partition)
         simulation.crash_point("before_commit", partition)
         if simulation.take("zombie_in_commit", partition):
