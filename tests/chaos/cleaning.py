@@ -26,6 +26,7 @@ from tests.chaos.harm import alone, pause
 from tests.chaos.kafkas import NAMES, PARTITIONS, PREFIX
 
 OUTAGE_S = 12.0
+TRANSACTION_S = 90.0
 CLEANED_S = 25.0
 LOOK_S = 0.5
 HASTE = {"min.compaction.lag.ms": "0", "segment.ms": "1000", "min.cleanable.dirty.ratio": "0.01"}
@@ -59,7 +60,7 @@ def compact_events(bootstrap: str, crew: Crew) -> Outage | None:
 
 
 def _compacted(bootstrap: str) -> Outage:
-    done = {partition: offset + 1 for partition, offset in positions(bootstrap).items()}
+    done = {partition: offset + 1 for partition, offset in _known_positions(bootstrap).items()}
     pause(OUTAGE_S)
     ends = _ends(bootstrap)
     removed = 0
@@ -71,6 +72,18 @@ def _compacted(bootstrap: str) -> Outage:
     finally:
         _alter(bootstrap, PATIENCE)
     return Outage(done, removed)
+
+
+def _known_positions(bootstrap: str) -> dict[int, int]:
+    """The positions, once no transaction of a killed worker hides them: the broker ends those after a minute."""
+    until = time.monotonic() + TRANSACTION_S
+    while True:
+        try:
+            return positions(bootstrap)
+        except ProcessorError:
+            if time.monotonic() > until:
+                raise
+            pause(LOOK_S)
 
 
 def _removed(bootstrap: str, done: Mapping[int, int], ends: Mapping[int, int], waiting: int) -> int:

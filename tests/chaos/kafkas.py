@@ -10,7 +10,8 @@ import os
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 from confluent_kafka import ElectionType, KafkaException, TopicPartition
@@ -141,6 +142,12 @@ class Kafkas:
             return any(error is None for error in answers.result(2 * ELECTION_S).values())
         except (KafkaException, TimeoutError):
             return False
+
+    @contextmanager
+    def unharmed(self) -> Iterator[None]:
+        """Wait until all brokers are well, and keep them so."""
+        with self._harm:
+            yield
 
     def calm(self) -> None:
         """End what lasts, and wait for those that are down."""

@@ -178,7 +178,8 @@ class Storm:
         return self._world.restore()
 
     def _compact_log(self, _: Strike) -> bool:
-        done = compact_events(self._kafkas.bootstrap, self._crew)
+        with self._kafkas.unharmed():
+            done = compact_events(self._kafkas.bootstrap, self._crew)
         if done is None:
             self._say("           Kafka or the workers did not allow a compaction just now")
             return False
