@@ -130,6 +130,11 @@ class Partition:
         self._streams[name] = stream
         self._touched.add(name)
 
+    def take(self) -> list[tuple[bytes, Change | None]]:
+        """The changes since the last call, ahead of the `drain` that ends the batch and then lacks them."""
+        taken, self._changes = self._changes, []
+        return taken
+
     def drain(self) -> Batch:
         """Everything since the last call, with `__progress__`; memory counts it as written."""
         state = self._state

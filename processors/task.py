@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 from kubecdc.codec import Codec, SchemaIds
@@ -18,9 +19,9 @@ from kubecdc.records import RawEvent
 from kubecdc.wire import PROGRESS_KEY
 from processors import crash, fitting
 from processors.errors import Restart, Stop, Stuck
-from processors.kafka import Cluster, Raw, Writer
+from processors.kafka import Cluster, Pair, Raw, Writer
 from processors.metrics import Metrics
-from processors.partition import Batch, Partition
+from processors.partition import Partition
 
 log = logging.getLogger(__name__)
 
@@ -177,31 +178,35 @@ class PartitionTask:
         if self._writer is None:
             raise Restart("there is no producer")
         began = time.monotonic()
-        now_ms = int(time.time() * 1000)
-        for offset, timestamp_ms, _, value in records:
-            self._memory.apply(offset, self._decoded(value), timestamp_ms, now_ms)
-        batch = self._memory.drain()
-        state = self._state.encode
-        self._writer.write(
-            self._fitting(batch),
-            ((key, None if record is None else state(record)) for key, record in batch.state),
-        )
+        counters: Counter[str] = Counter()
+        # Each record is decoded, applied and encoded before the next: what one needs is still in the processor's cache.
+        self._writer.write(self._changed(records, counters), self._drained(counters))
         self._acknowledged = self._memory.next_offset
-        self._metrics.count(batch.counters)
+        self._metrics.count(counters)
         self._metrics.batch_seconds.observe(time.monotonic() - began)
         self._metrics.uids.labels(str(self.partition)).set(self._memory.uids)
         self._metrics.source_offset.labels(str(self.partition)).set(self._memory.next_offset)
 
-    def _fitting(self, batch: Batch) -> Iterator[tuple[bytes, bytes | None]]:
-        encode = self._changes.encode
-        for key, change in batch.changes:
-            if change is None:
-                yield key, None
-                continue
-            value, omitted = fitting.fit(change, encode)
-            if omitted:
-                batch.counters[fitting.COUNTER] = batch.counters.get(fitting.COUNTER, 0) + 1
-            yield key, value
+    def _changed(self, records: Sequence[Raw], counters: Counter[str]) -> Iterator[Pair]:
+        """Apply the records one by one, and give what each of them changes."""
+        memory, encode, now_ms = self._memory, self._changes.encode, int(time.time() * 1000)
+        for offset, timestamp_ms, _, value in records:
+            memory.apply(offset, self._decoded(value), timestamp_ms, now_ms)
+            for key, change in memory.take():
+                if change is None:
+                    yield key, None
+                    continue
+                written, omitted = fitting.fit(change, encode)
+                if omitted:
+                    counters[fitting.COUNTER] += 1
+                yield key, written
+
+    def _drained(self, counters: Counter[str]) -> Iterator[Pair]:
+        """State and progress after the batch."""
+        batch, encode = self._memory.drain(), self._state.encode
+        counters.update(batch.counters)
+        for key, record in batch.state:
+            yield key, None if record is None else encode(record)
 
     def _decoded(self, value: bytes | None) -> RawEvent | Undecodable | None:
         if value is None:
