@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import hashlib
 import threading
+import time
 from dataclasses import replace
 from typing import Any
 
-from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
+from confluent_kafka import Consumer, TopicPartition
 
 from kubecdc.codec import Codec
 from kubecdc.errors import Undecodable
@@ -19,28 +20,18 @@ from kubecdc.records import Change, RawEvent
 from local.logs import Kept
 
 POLL_S = 0.2
+SILENCE_S = 10.0  # producers speak every second
 
 
 class Follower:
     """Keeps the records of a topic between `start` and `stop`, in the order of their offsets."""
 
     def __init__(self, bootstrap: str, topic: str, partitions: int) -> None:
-        self._consumer = Consumer(
-            {
-                "bootstrap.servers": bootstrap,
-                "group.id": "chaos-follower",
-                "enable.auto.commit": False,
-                "auto.offset.reset": "earliest",
-                "isolation.level": "read_committed",
-                "fetch.message.max.bytes": 4 * 1024 * 1024,
-                "log_level": 0,
-            }
-        )
-        self._consumer.assign([TopicPartition(topic, number, OFFSET_BEGINNING) for number in range(partitions)])
+        self._bootstrap, self._topic = bootstrap, topic
         self._codec = Codec()
         self._lock = threading.Lock()
         self._kept: list[Kept] = []
-        self._reached: dict[int, int] = {}
+        self._reached = dict.fromkeys(range(partitions), 0)
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._follow, name=f"follower of {topic}", daemon=True)
 
@@ -54,7 +45,7 @@ class Follower:
     def position(self, partition: int) -> int:
         """The offset after the last record that it has read."""
         with self._lock:
-            return self._reached.get(partition, 0)
+            return self._reached[partition]
 
     def kept(self, after: int = 0) -> list[Kept]:
         """What came since, as counted by `after`."""
@@ -62,13 +53,37 @@ class Follower:
             return self._kept[after:]
 
     def _follow(self) -> None:
-        try:
-            while not self._over.is_set():
-                for message in self._consumer.consume(500, POLL_S):
-                    if message.error() is None:
-                        self._keep(message)
-        finally:
-            self._consumer.close()
+        while not self._over.is_set():
+            consumer = self._consumer()
+            try:
+                self._read(consumer)
+            finally:
+                consumer.close()
+
+    def _consumer(self) -> Consumer:
+        """One that goes on after what was read."""
+        consumer = Consumer(
+            {
+                "bootstrap.servers": self._bootstrap,
+                "group.id": "chaos-follower",
+                "enable.auto.commit": False,
+                "auto.offset.reset": "earliest",
+                "isolation.level": "read_committed",
+                "fetch.message.max.bytes": 4 * 1024 * 1024,
+                "log_level": 0,
+            }
+        )
+        consumer.assign([TopicPartition(self._topic, number, offset) for number, offset in self._reached.items()])
+        return consumer
+
+    def _read(self, consumer: Consumer) -> None:
+        """Read until a partition says nothing for long, whatever the others say: a client may have lost a broker."""
+        heard = dict.fromkeys(self._reached, time.monotonic())
+        while not self._over.is_set() and time.monotonic() - min(heard.values()) < SILENCE_S:
+            for message in consumer.consume(500, POLL_S):
+                if message.error() is None and message.offset() >= self._reached[message.partition()]:
+                    self._keep(message)
+                    heard[message.partition()] = time.monotonic()
 
     def _keep(self, message: Any) -> None:
         value = message.value()
