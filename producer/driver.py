@@ -143,6 +143,7 @@ class Driver(threading.Thread):
             for lane in self._lanes.values():
                 lane.cancel()
             self._mailbox.close()
+            self._metrics.phase("")
 
     def _turn(self) -> None:
         due = min((at for at, _ in self._alarms.values()), default=time.monotonic() + 1.0)

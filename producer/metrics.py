@@ -121,9 +121,10 @@ class StreamMetrics:
         self._metrics.listed.labels(self._resource, self._scope).set(items)
 
     def phase(self, phase: str) -> None:
-        """Tell which phase the session is in."""
+        """Tell which phase the session is in; empty: it has ended."""
         if phase != self._phase:
             if self._phase:
                 self._metrics.phase.labels(self._resource, self._scope, self._phase).set(0)
-            self._metrics.phase.labels(self._resource, self._scope, phase).set(1)
+            if phase:
+                self._metrics.phase.labels(self._resource, self._scope, phase).set(1)
             self._phase = phase

@@ -142,6 +142,7 @@ class Publisher:
         """Store no position from now on, as if the process had died."""
         with self._lock:
             self._abandoned = True
+            self._behind_since = None
 
     def _object(self, partition: int, event: RawEvent) -> None:
         key = (event.uid or "").encode()
@@ -157,7 +158,7 @@ class Publisher:
         with self._lock:
             self._tracker.produced(partition)
             self._sent += 1
-            if self._behind_since is None:
+            if self._behind_since is None and not self._abandoned:
                 self._behind_since = self._now_ms()
         self._sink.send(partition, key, value, self._on_ack[partition])
 

@@ -119,6 +119,8 @@ def test_abandoned_it_stores_nothing_more() -> None:
     publisher.abandon()
     sink.release()
     assert sink.stored == {}
+    publisher.mark(Mark(EventType.PROGRESS, 1, "10"))
+    assert publisher.lag_s() == 0
 
 
 def test_what_an_audit_found_and_a_moved_version_are_told() -> None:

@@ -127,6 +127,7 @@ def test_whoever_cannot_renew_stops_and_may_be_elected_again(stand: Callable[...
         front.answer = (503, b"")
         until(lambda: not one.leads)
         until(lambda: one.terms._producer is None)
+        assert one.metrics.value("session_phase") == one.metrics.value("position_lag_seconds") == 0
         front.answer = None
         until(lambda: one.made == 2)
         one.end()
