@@ -8,7 +8,6 @@ dependents are collected), subresources other than status, Table and protobuf.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -30,7 +29,7 @@ from local.sim_reads import (
 )
 from local.sim_status import NoSuchPath, bad_request
 from local.sim_store import SimStore
-from local.sim_wire import shown, stored
+from local.sim_wire import decoded, shown, stored
 
 _PROBES = ("/readyz", "/healthz", "/livez")
 _POLICIES = ("Foreground", "Background", "Orphan")
@@ -217,7 +216,7 @@ class SimApi:
 
         def change(old: Json) -> Json:
             new = apply(shown(kind, scope.version, old))
-            _same_name(new["metadata"].get("name", ""), target.name)
+            _same_name((new.get("metadata") or {}).get("name", ""), target.name)
             return stored(kind, new)
 
         writer = _writer(request, scope, target.subresource)
@@ -268,7 +267,7 @@ def _writer(request: Request, scope: Scope, subresource: str = "") -> Writer:
 def _sent_object(request: Request, scope: Scope) -> Json:
     kind = scope.kind
     try:
-        obj = json.loads(request.body)
+        obj = decoded(request.body)
     except ValueError as error:
         start = request.body[:30].decode(errors="replace")
         raise bad_request(
@@ -302,7 +301,7 @@ def _delete_options(request: Request) -> DeleteOptions:
     sent: dict[str, Any] = {}
     if request.body:
         try:
-            sent = json.loads(request.body)
+            sent = decoded(request.body)
         except ValueError as error:
             raise bad_request(f"the delete options are not JSON: {error}") from None
         if not isinstance(sent, dict):

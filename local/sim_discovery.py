@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from local.sim_kinds import Json, Kind
+from local.sim_kinds import Json, Kind, version_rank
 
 _VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
 _STATUS_VERBS = ("get", "patch", "update")
@@ -66,7 +66,8 @@ def resource_list(name: str, version: str, kinds: Iterable[Kind]) -> Json | None
 
 
 def _group(name: str, kinds: tuple[Kind, ...]) -> Json:
-    versions = dict.fromkeys(v for kind in kinds if kind.group == name for v in kind.versions)
+    # Of all kinds together: the first is what clients take for the group's own.
+    versions = sorted({v for kind in kinds if kind.group == name for v in kind.versions}, key=version_rank)
     listed = [{"groupVersion": f"{name}/{v}", "version": v} for v in versions]
     return {"name": name, "versions": listed, "preferredVersion": listed[0]}
 

@@ -98,11 +98,13 @@ NAMESPACES = _core(
     initial_status={"phase": "Active"},
 )
 
+NODES = _core("nodes", "Node", "no", namespaced=False, has_status=True)
+
 BUILT_IN: tuple[Kind, ...] = (
     _core("configmaps", "ConfigMap", "cm"),
     _core("events", "Event", "ev", cached=False, creates_on_update=True),
     NAMESPACES,
-    _core("nodes", "Node", "no", namespaced=False, has_status=True),
+    NODES,
     _core(
         "pods",
         "Pod",
@@ -165,7 +167,7 @@ def kind_of_crd(crd: Json) -> Kind:
     names = spec["names"]
     served = [v for v in spec["versions"] if v.get("served")]
     # Real discovery prefers GA over beta over alpha, and the higher number within each.
-    ordered = sorted((str(v["name"]) for v in served), key=_version_rank)
+    ordered = sorted((str(v["name"]) for v in served), key=version_rank)
     has_status = any("status" in (v.get("subresources") or {}) for v in served)
     return Kind(
         spec["group"],
@@ -222,7 +224,8 @@ def crd_problem(crd: Json) -> tuple[str, str] | None:
     return None
 
 
-def _version_rank(version: str) -> tuple[int, int, int, str]:
+def version_rank(version: str) -> tuple[int, int, int, str]:
+    """Return what versions are sorted by: GA, beta, alpha, the higher numbers first, then all others by name."""
     head, stage, number = version, 0, 0
     for rank, word in ((1, "beta"), (2, "alpha")):
         if word in version:

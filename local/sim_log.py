@@ -54,6 +54,7 @@ class Snapshot:
     compacted: int
     state: dict[Storage, dict[str, Json]]
     events: dict[Storage, list[Event]]
+    dropped: dict[Storage, int]
 
 
 @dataclass(slots=True)
@@ -144,6 +145,7 @@ class RevisionLog:
             self.compacted,
             {storage: dict(objects) for storage, objects in self._state.items()},
             {storage: list(events) for storage, events in self._events.items()},
+            dict(self._dropped),
         )
 
     def restore(self, backup: Snapshot, bump: int | None) -> None:
@@ -154,14 +156,15 @@ class RevisionLog:
         old versions. The epoch rises by one in both cases.
         """
         self._state = {storage: dict(objects) for storage, objects in backup.state.items()}
+        self._dropped = dict(backup.dropped)
         self.epoch += 1
         if bump is None:
             self.revision, self.compacted = backup.revision, backup.compacted
             self._events = {storage: list(events) for storage, events in backup.events.items()}
-            self._dropped = dict.fromkeys(self._events, self.compacted)
         else:
             self.revision = self.compacted = backup.revision + bump
             self._events = {}
+            self._dropped |= {storage: events[-1].revision for storage, events in backup.events.items() if events}
 
     def _record(self, storage: Storage, event: Event) -> None:
         self._events.setdefault(storage, []).append(event)

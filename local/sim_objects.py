@@ -27,6 +27,11 @@ _NAME_RULE = (
     "'.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used "
     r"for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')"
 )
+_LABEL_RULE = (
+    "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must "
+    "start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for "
+    "validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')"
+)
 _SERVER_OWNED = (
     "uid",
     "creationTimestamp",
@@ -63,23 +68,31 @@ def created(kind: Kind, sent: Json, writer: Writer, stamp: Stamp) -> Json:
 
     Raises Refused (422, 500) for names, finalizers and versions the server would not take.
     """
-    meta = {key: value for key, value in sent.get("metadata", {}).items() if value is not None}
+    meta = _sent_metadata(sent)
     if meta.pop("resourceVersion", ""):
         raise sim_status.server_error("resourceVersion should not be set on objects to be created")
     obj = _content(sent)
     for ours in ("deletionTimestamp", "deletionGracePeriodSeconds", "managedFields", "selfLink"):
         meta.pop(ours, None)
     _check_name(kind, meta)
-    _check_finalizers(kind, meta, ())
+    _check_finalizers(kind, meta)
     obj["metadata"] = meta | {"uid": stamp.uid, "creationTimestamp": stamp.time}
     if kind.generation != "never":
         obj["metadata"]["generation"] = 1
     if kind.has_status:
         obj.pop("status", None)
-        if kind.initial_status is not None:
-            obj["status"] = copy.deepcopy(kind.initial_status)
-    _finish_creation(kind, obj)
-    return _with_owners(None, obj, writer, stamp)
+    if kind is NAMESPACES:
+        _keep_namespace(obj, {"finalizers": ["kubernetes"]})
+    if kind is CRDS:
+        _check_crd(obj)
+    # What the server itself fills in belongs to nobody (rest.ResetFieldsStrategy).
+    own = {key: value for key, value in obj.items() if kind is not NAMESPACES or key != "spec"}
+    obj["metadata"] = _with_owners(None, own, writer, stamp)["metadata"]
+    if kind.has_status and kind.initial_status is not None:
+        obj["status"] = copy.deepcopy(kind.initial_status)
+    if kind is CRDS:
+        obj["status"]["storedVersions"] = [v["name"] for v in obj["spec"]["versions"] if v.get("storage")]
+    return obj
 
 
 def updated(kind: Kind, old: Json, sent: Json, writer: Writer, stamp: Stamp) -> Json:
@@ -91,7 +104,11 @@ def updated(kind: Kind, old: Json, sent: Json, writer: Writer, stamp: Stamp) -> 
     new["metadata"] = _updated_metadata(kind, old, sent)
     if kind.has_status:
         _merge_status(kind, old, new, through_status=writer.subresource == "status")
-    _check_finalizers(kind, new["metadata"], _finalizers(old) if _terminating(old) else None)
+    if kind is NAMESPACES:
+        _keep_namespace(new, old.get("spec", {}))
+    _check_finalizers(kind, new["metadata"])
+    if _terminating(old):
+        _check_no_new_finalizers(kind, new, old)
     generation = old["metadata"].get("generation", 0)
     if kind.generation != "never" and _spec_changed(kind, old, new):
         generation += 1
@@ -192,18 +209,24 @@ def _with_owners(old: Json | None, new: Json, writer: Writer, stamp: Stamp) -> J
     return new
 
 
-def _finish_creation(kind: Kind, obj: Json) -> None:
-    meta = obj["metadata"]
-    if kind is NAMESPACES:
-        meta["labels"] = (meta.get("labels") or {}) | {"kubernetes.io/metadata.name": meta["name"]}
-        obj["spec"] = {"finalizers": ["kubernetes"]}
-    if kind is CRDS:
-        if problem := crd_problem(obj):
-            field, message = problem
-            reason = "Required" if message.startswith("Required") else "Invalid"
-            raise sim_status.invalid(kind, meta["name"], [(f"FieldValue{reason}", field, message)])
-        stored = [v["name"] for v in obj["spec"]["versions"] if v.get("storage")]
-        obj["status"]["storedVersions"] = stored
+def _sent_metadata(sent: Json) -> Json:
+    """Without what is empty: an emptied map or list is stored as an absent one."""
+    found = sent.get("metadata", {}).items()
+    return {key: value for key, value in found if value is not None and (value or not isinstance(value, dict | list))}
+
+
+def _keep_namespace(namespace: Json, spec: Json) -> None:
+    """What no client can change: the label of the name, by defaulting, and the finalizers of the content."""
+    meta = namespace["metadata"]
+    meta["labels"] = (meta.get("labels") or {}) | {"kubernetes.io/metadata.name": meta["name"]}
+    namespace["spec"] = copy.deepcopy(spec)
+
+
+def _check_crd(crd: Json) -> None:
+    if problem := crd_problem(crd):
+        field, message = problem
+        reason = "Required" if message.startswith("Required") else "Invalid"
+        raise sim_status.invalid(CRDS, crd["metadata"]["name"], [(f"FieldValue{reason}", field, message)])
 
 
 def _check_name(kind: Kind, meta: Json) -> None:
@@ -211,48 +234,56 @@ def _check_name(kind: Kind, meta: Json) -> None:
     if not name:
         cause = "Required value: name or generateName is required"
         raise sim_status.invalid(kind, "", [("FieldValueRequired", "metadata.name", cause)])
-    if not _NAME.fullmatch(name) or len(name) > 253:
-        cause = f'Invalid value: "{name}": {_NAME_RULE}'
-        raise sim_status.invalid(kind, name, [("FieldValueInvalid", "metadata.name", cause)])
+    problems, longest = [], 253
+    if kind is NAMESPACES and "." in name:
+        problems.append("must not contain dots")
+    elif not _NAME.fullmatch(name):
+        problems.append(_LABEL_RULE if kind is NAMESPACES else _NAME_RULE)
+    if kind is NAMESPACES:
+        longest = 63
+    if len(name) > longest:
+        problems.insert(0, f"must be no more than {longest} characters")
+    if problems:
+        causes = [("FieldValueInvalid", "metadata.name", f'Invalid value: "{name}": {text}') for text in problems]
+        raise sim_status.invalid(kind, name, causes)
 
 
-def _check_finalizers(kind: Kind, meta: Json, allowed: tuple[str, ...] | None) -> None:
-    """`allowed`: None = any may be added, () = creation, else what a terminating object has."""
+def _check_finalizers(kind: Kind, meta: Json) -> None:
+    if kind.custom:
+        return
     causes = []
     for index, name in enumerate(meta.get("finalizers") or ()):
         if "/" not in name and name not in _STANDARD_FINALIZERS and name != CRD_FINALIZER:
             text = f'Invalid value: "{name}": name is neither a standard finalizer name nor is it fully qualified'
             causes.append(("FieldValueInvalid", f"metadata.finalizers[{index}]", text))
-    if allowed:
-        added = sorted(set(meta.get("finalizers") or ()) - set(allowed))
-        if added:
-            listed = ", ".join(f'"{name}"' for name in added)
-            text = (
-                "Forbidden: no new finalizers can be added if the object is being deleted, found "
-                f"new finalizers []string{{{listed}}}"
-            )
-            # Both the generic and the kind's own validation say it.
-            causes += [("FieldValueForbidden", "metadata.finalizers", text)] * 2
     if causes:
         raise sim_status.invalid(kind, meta["name"], causes)
 
 
+def _check_no_new_finalizers(kind: Kind, new: Json, old: Json) -> None:
+    added = sorted(set(_finalizers(new)) - set(_finalizers(old)))
+    if added:
+        listed = ", ".join(f'"{name}"' for name in added)
+        text = (
+            "Forbidden: no new finalizers can be added if the object is being deleted, found "
+            f"new finalizers []string{{{listed}}}"
+        )
+        # Both the generic and the kind's own validation say it.
+        causes = [("FieldValueForbidden", "metadata.finalizers", text)] * 2
+        raise sim_status.invalid(kind, new["metadata"]["name"], causes)
+
+
 def _updated_metadata(kind: Kind, old: Json, sent: Json) -> Json:
     was = old["metadata"]
-    meta = {
-        key: value
-        for key, value in sent.get("metadata", {}).items()
-        # An emptied map or list is stored as an absent one.
-        if value is not None and (value or not isinstance(value, dict | list))
-    }
+    meta = _sent_metadata(sent)
     name = was["name"]
     version = meta.pop("resourceVersion", "")
     if not version and kind.needs_version_on_update:
-        text = "Invalid value: 0: must be specified for an update"
-        cause = ("FieldValueInvalid", "metadata.resourceVersion", text)
-        raise sim_status.invalid(kind, name, [cause])
+        raise sim_status.version_missing(kind, name)
     if version and version != was["resourceVersion"]:
         raise sim_status.modified(kind, name)
+    if _terminating(old):
+        meta.pop("deletionTimestamp", None)  # it can neither be taken back nor moved, and trying is no error
     for field in ("uid", "deletionTimestamp", "deletionGracePeriodSeconds"):
         if field in meta and meta[field] != was.get(field):
             shown = meta[field] if isinstance(meta[field], int) else f'"{meta[field]}"'

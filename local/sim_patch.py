@@ -13,6 +13,7 @@ from typing import Any
 
 from local.sim_kinds import Json, Kind
 from local.sim_status import bad_request, unsupported_media_type
+from local.sim_wire import decoded
 
 MERGE = "application/merge-patch+json"
 STRATEGIC = "application/strategic-merge-patch+json"
@@ -29,7 +30,7 @@ def patcher(kind: Kind, content_type: str, body: bytes) -> Callable[[Json], Json
     if media not in known:
         raise unsupported_media_type(kind)
     try:
-        patch = json.loads(body)
+        patch = decoded(body)
     except ValueError as error:
         raise bad_request(f"error decoding patch: {error}") from None
     if media == JSON_PATCH:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import base64
 import binascii
 import json
+import posixpath
 import re
 import time
 from bisect import bisect_left
@@ -19,13 +20,15 @@ from operator import itemgetter
 from typing import Any
 
 from local import sim_status
-from local.sim_kinds import Json, Kind
+from local.sim_kinds import NODES, Json, Kind
 from local.sim_status import Cause, Refused, bad_request, invalid_options
 from local.sim_store import SimStore
 from local.sim_wire import shown
 
 _TOKEN_VERSION = "meta.k8s.io/v1"  # noqa: S105 - a format, no secret
-_TERM = re.compile(r"(metadata\.name|metadata\.namespace)(!=|==|=)(.*)")
+_FIELDS = ("metadata.name", "metadata.namespace")
+_TERM = re.compile(r"([^=!]*)(!=|==|=)(.*)")
+_INT64_DIGITS = 20  # with its sign
 _MATCH = "resourceVersionMatch"
 _EVENTS = "sendInitialEvents"
 
@@ -128,22 +131,22 @@ def list_page(store: SimStore, scope: Scope, options: ReadOptions, wait_s: float
         token = _token(-1, start.removeprefix("/")) if options.token else ""
         text = "The resourceVersion for the provided list is too old."
         raise sim_status.expired(text, token) from None
-    prefix = scope.prefix
+    prefix, single = _stretch(scope, options)
     # Keys are sorted, so that a namespace is one stretch of them: "0" is what follows the slash.
     first = bisect_left(pairs, prefix + start.removeprefix("/"), key=itemgetter(0))
     last = bisect_left(pairs, prefix[:-1] + "0", key=itemgetter(0)) if prefix else len(pairs)
     found = pairs[first:last]
-    if options.terms:
-        found = [(key, obj) for key, obj in found if options.selects(obj)]
+    selected = [(key, obj) for key, obj in found if options.selects(obj)] if options.terms else found
     limit = max(options.limit, 0)
     if options.version == "0" and scope.kind.cached and not options.token:
         # Served from the watch cache, which does not page.
         limit = 0
-    page = found[:limit] if limit else found
+    page = selected[:limit] if limit else selected
     meta: dict[str, Any] = {"resourceVersion": str(revision)}
     if scope.kind.custom:
         meta["continue"] = ""
-    if len(page) < len(found):
+    # A full page goes on while there are objects, though the selector may let none of them through.
+    if page and len(page) == limit and page[-1][0] != found[-1][0] and not single:
         meta["continue"] = _token(revision, f"/{page[-1][0].removeprefix(prefix)}\0")
         if not options.terms:
             meta["remainingItemCount"] = len(found) - len(page)
@@ -182,6 +185,15 @@ def start_watch(store: SimStore, scope: Scope, options: ReadOptions, wait_s: flo
     return Watch(scope, options, asked, epoch)
 
 
+def _stretch(scope: Scope, options: ReadOptions) -> tuple[str, bool]:
+    """Return what all keys of a list begin with, and whether one name is asked for (registry's ListPredicate)."""
+    wanted = {key: value for key, equal, value in options.terms if equal}
+    prefix = scope.prefix
+    if scope.kind.namespaced and not prefix and wanted.get("namespace"):
+        prefix = f"{wanted['namespace']}/"
+    return prefix, "name" in wanted and (bool(prefix) or not scope.kind.namespaced)
+
+
 def whole_number(query: Mapping[str, str], name: str) -> int | None:
     """Return a parameter as a number, None when absent. Raises Refused (400)."""
     text = query.get(name, "")
@@ -189,6 +201,8 @@ def whole_number(query: Mapping[str, str], name: str) -> int | None:
         return None
     if not re.fullmatch(r"[+-]?[0-9]+", text):
         raise bad_request(f'strconv.ParseInt: parsing "{text}": invalid syntax')
+    if len(text) > _INT64_DIGITS or not -(2**63) <= int(text) < 2**63:
+        raise bad_request(f'strconv.ParseInt: parsing "{text}": value out of range')
     return int(text)
 
 
@@ -202,10 +216,12 @@ def _terms(selector: str, scope: Scope) -> tuple[tuple[str, bool, str], ...]:
     for part in filter(None, selector.split(",")):
         found = _TERM.fullmatch(part)
         if not found:
-            name = re.split("!=|==|=", part)[0]
+            raise bad_request(f"invalid selector: '{selector}'; can't understand '{part}'")
+        if found[1] not in _FIELDS or (found[1] == _FIELDS[1] and scope.kind is NODES):
             known = 'only "metadata.name", "metadata.namespace"'
-            message = f'"{name}" is not a known field selector: {known}'
-            raise bad_request(f"field label not supported: {name}" if scope.kind.custom else message)
+            message = f'"{found[1]}" is not a known field selector: {known}'
+            by_kind = scope.kind.custom or scope.kind is NODES
+            raise bad_request(f"field label not supported: {found[1]}" if by_kind else message)
         terms.append((found[1].removeprefix("metadata."), found[2] != "!=", found[3]))
     return tuple(terms)
 
@@ -276,6 +292,9 @@ def _version(text: str) -> int:
     if text and not re.fullmatch("[0-9]+", text):
         cause = f'strconv.ParseUint: parsing "{text}": invalid syntax'
         raise ValueError(f'resourceVersion: Invalid value: "{text}": {cause}')
+    if len(text) > _INT64_DIGITS or int(text or "0") >= 2**64:
+        cause = f'strconv.ParseUint: parsing "{text}": value out of range'
+        raise ValueError(f'resourceVersion: Invalid value: "{text}": {cause}')
     return int(text or "0")
 
 
@@ -295,13 +314,29 @@ def _token(revision: int, start: str) -> str:
 
 
 def _parse_token(token: str) -> tuple[int, str]:
+    """Return (version, first key) of a continue token, as DecodeContinue of apiserver `pkg/storage` reads it."""
     try:
         padded = token + "=" * (-len(token) % 4)
         found = json.loads(base64.b64decode(padded, altchars=b"-_", validate=True))
-        revision, start = found["rv"], found["start"]
-        if found["v"] != _TOKEN_VERSION or not isinstance(start, str):
-            raise ValueError("server does not recognize this encoded version")
-        return int(revision), start
-    except (ValueError, TypeError, KeyError, binascii.Error) as error:
-        text = f"invalid continue token: continue key is not valid: {error}"
-        raise bad_request(text) from None
+        fault = _token_fault(found)
+    except (ValueError, binascii.Error) as error:
+        fault = str(error)
+    if fault:
+        raise bad_request(f"invalid continue token: continue key is not valid: {fault}")
+    return found["rv"], found["start"]
+
+
+def _token_fault(found: Any) -> str:
+    if not isinstance(found, dict):
+        return "json: cannot unmarshal it into Go value of type storage.continueToken"
+    version, revision, start = found.get("v", ""), found.get("rv", 0), found.get("start", "")
+    if version != _TOKEN_VERSION:
+        return f"server does not recognize this encoded version {version}"
+    if type(revision) is not int or not isinstance(start, str):
+        return "json: cannot unmarshal a field into Go value of type storage.continueToken"
+    if revision == 0:
+        return f"incorrect encoded start resourceVersion (version {_TOKEN_VERSION})"
+    if not start:
+        return f"encoded start key empty (version {_TOKEN_VERSION})"
+    rooted = start if start.startswith("/") else f"/{start}"
+    return start if "//" in rooted or posixpath.normpath(rooted) != rooted else ""

@@ -152,7 +152,13 @@ def unsupported_media_type(kind: Kind) -> Refused:
 
 def invalid(kind: Kind, name: str, causes: list[Cause]) -> Refused:
     """422 for an object; a cause is (reason, field, message)."""
-    return _invalid(kind.group, kind.qualified if kind.custom else kind.kind, name, causes)
+    return _invalid(kind.group, kind.kind, name, causes)
+
+
+def version_missing(kind: Kind, name: str) -> Refused:
+    """422 for an update without resourceVersion, of a kind that needs it. Alone of its code it names the resource."""
+    cause = ("FieldValueInvalid", "metadata.resourceVersion", "Invalid value: 0: must be specified for an update")
+    return _invalid(kind.group, kind.plural, name, [cause])
 
 
 def invalid_options(options: str, causes: list[Cause]) -> Refused:
@@ -165,8 +171,8 @@ def _invalid(group: str, called: str, name: str, causes: list[Cause]) -> Refused
     # (field.ErrorList.ToAggregate), while details list every one.
     lines = list(dict.fromkeys(f"{field}: {message}" for _, field, message in causes))
     text = lines[0] if len(lines) == 1 else f"[{', '.join(lines)}]"
-    qualified = called if called.endswith(f".{group}") or not group else f"{called}.{group}"
-    details = {"name": name, "group": group, "kind": called.removesuffix(f".{group}")}
+    qualified = f"{called}.{group}" if group else called
+    details = {"name": name, "group": group, "kind": called}
     shown: Json = {key: value for key, value in details.items() if value}
     shown["causes"] = [{"reason": reason, "message": message, "field": field} for reason, field, message in causes]
     return Refused(_status(422, "Invalid", f'{qualified} "{name}" is invalid: {text}', shown))

@@ -26,6 +26,7 @@ __all__ = ["Commit", "DeleteOptions", "Event", "SimStore", "Snapshot", "Writer"]
 
 _FIRST_NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
 _SUFFIX = "bcdfghjklmnpqrstvwxz2456789"
+_GENERATED_BASE = 58  # with the suffix 63, the length of a label
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,7 +274,7 @@ def _key(namespace: str, name: str) -> str:
 def _named(obj: Json, namespace: str, suffix: str) -> Json:
     meta = dict(obj.get("metadata") or {})
     if not meta.get("name") and meta.get("generateName"):
-        meta["name"] = meta["generateName"] + suffix
+        meta["name"] = meta["generateName"][:_GENERATED_BASE] + suffix
     return obj | {"metadata": meta | ({"namespace": namespace} if namespace else {})}
 
 

@@ -1,12 +1,15 @@
 """Objects as clients see them, in the version they asked for.
 
-Decides: kind and apiVersion, which list items of built-in kinds lack, and the conversion between
-the two `events` groups, which share their objects. Deliberately does not convert custom resources
+Decides: kind and apiVersion, which list items of built-in kinds lack, the conversion between the two
+`events` groups, which share their objects, and what JSON is understood. Deliberately does not convert custom resources
 beyond their apiVersion (conversion strategy `None`).
 """
 
 from __future__ import annotations
 
+import json
+import math
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -25,6 +28,8 @@ _EVENT_FIELDS = {
     "reportingComponent": "reportingController",
 }
 _STORED_FIELDS = {new: old for old, new in _EVENT_FIELDS.items()}
+_HALF_PAIR = re.compile("[\ud800-\udfff]")
+_INT64_DIGITS = 20  # with its sign
 
 
 # What an empty object of a kind looks like: the real server sends it as a bookmark.
@@ -96,3 +101,40 @@ def stored(kind: Kind, obj: Json) -> Json:
 def encoded(body: Any) -> bytes:
     """Return JSON as the API writes it: compact UTF-8, a line of its own."""
     return orjson.dumps(body) + b"\n"
+
+
+def decoded(body: bytes) -> Any:
+    """Return the value of a body as the API reads it (sigs.k8s.io/json). Raises ValueError.
+
+    Integers beyond 64 bits become floats and whole floats integers, as Go's maps show them; half of a surrogate pair
+    and bytes that are no UTF-8 become U+FFFD; NaN, infinities and numbers beyond a float are refused. All of it can
+    be `encoded`: one odd object must not make every list that holds it fail.
+    """
+    text = body.decode(errors="replace")
+    found = json.loads(text, parse_int=_whole, parse_float=_number, parse_constant=_refuse)
+    if "\\u" in text:
+        shown = json.dumps(found, ensure_ascii=False)
+        if _HALF_PAIR.search(shown):
+            return json.loads(_HALF_PAIR.sub("\N{REPLACEMENT CHARACTER}", shown))
+    return found
+
+
+def _whole(text: str) -> int | float:
+    number = int(text) if len(text) <= _INT64_DIGITS else None
+    return number if number is not None and -(2**63) <= number < 2**63 else _finite(text)
+
+
+def _number(text: str) -> int | float:
+    number = _finite(text)
+    return int(number) if number.is_integer() and abs(number) < 2**63 else number
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if math.isinf(number):
+        raise ValueError(f"cannot unmarshal number {text} into Go value of type float64")
+    return number
+
+
+def _refuse(text: str) -> Any:
+    raise ValueError(f"invalid character '{text[0]}' looking for beginning of value")
