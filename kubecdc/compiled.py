@@ -21,6 +21,7 @@ Read = Callable[[bytes, int], tuple[Any, int]]
 
 KEPT_NUMBERS = 1 << 14
 KEPT_STRINGS = 20_000
+KEPT_BYTES = 256  # of one string; names in Kubernetes are shorter
 # Fields that take few values, many times: their bytes and strings are kept, which also makes them equal by identity.
 REPEATING = frozenset(
     {"cluster", "group", "version", "resource", "scope", "namespace", "session", "manager", "operation", "subresource"}
@@ -51,7 +52,7 @@ class _Strings(dict[str, bytes]):
     def __missing__(self, text: str) -> bytes:
         data = text.encode()
         framed = varint(len(data)) + data
-        if len(self) < KEPT_STRINGS:
+        if len(self) < KEPT_STRINGS and len(data) <= KEPT_BYTES:
             self[text] = framed
         return framed
 
@@ -61,7 +62,7 @@ class _Texts(dict[bytes, str]):
 
     def __missing__(self, data: bytes) -> str:
         text = data.decode()
-        if len(self) < KEPT_STRINGS:
+        if len(self) < KEPT_STRINGS and len(data) <= KEPT_BYTES:
             self[data] = text
         return text
 

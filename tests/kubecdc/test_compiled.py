@@ -103,6 +103,10 @@ def test_kept_strings_do_not_grow_without_end():
             value: Any = str(number) if isinstance(table, compiled._Strings) else str(number).encode()
             assert table[value]
         assert len(table) == compiled.KEPT_STRINGS
+    for table in (compiled._Strings(), compiled._Texts()):
+        long: Any = "x" * 1000 if isinstance(table, compiled._Strings) else b"x" * 1000
+        assert table[long]
+        assert len(table) == 0
 
 
 @pytest.mark.parametrize(
