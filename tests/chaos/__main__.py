@@ -63,7 +63,9 @@ def plan_of(options: argparse.Namespace) -> Plan:
     plan = Plan(options.minutes * 60, options.seed, options.runtime, options.brokers)
     if options.hostile:
         return replace(plan, hostile=True, producers=1, workers=1, families=schedule.HOSTILE, large={})
-    large = schedule.LARGE if plan.seconds >= schedule.LONG_S else schedule.SHORT
+    large = dict(schedule.LARGE if plan.seconds >= schedule.LONG_S else schedule.SHORT)
+    if options.compact_log:
+        large |= schedule.COMPACTIONS
     if options.brokers >= 3:
         large = {fault: shares for fault, shares in large.items() if fault is not Fault.FULL_DISK}
         return replace(plan, families=(*plan.families, schedule.LEADERS), large=large)
@@ -77,6 +79,7 @@ def _options() -> argparse.ArgumentParser:
     parser.add_argument("--runtime", choices=("plain", "faust"), default="plain")
     parser.add_argument("--brokers", type=int, choices=(1, 3), default=1)
     parser.add_argument("--hostile", action="store_true", help="spare the processes, torment the API server's client")
+    parser.add_argument("--compact-log", action="store_true", help="compact events away before a worker has read them")
     parser.add_argument("--report", type=Path, help="file for the report")
     parser.add_argument("--keep", type=Path, help="folder for data and logs, kept; must be new")
     return parser

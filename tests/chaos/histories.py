@@ -6,7 +6,7 @@ wrote, and what each worker counted. Their checks of those are not asked.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from kubecdc.errors import Undecodable
 from kubecdc.records import RawEvent
@@ -44,8 +44,9 @@ def history(
     truths: Sequence[Sequence[Committed]],
     expected: Sequence[Resource],
     struck: Mapping[Fault, int],
+    lost: Collection[int],
 ) -> History:
-    """Put it together. All partitions lost records once events were compacted away unread."""
+    """Put it together. `lost` are the partitions of which events may have been compacted away unread."""
     partitions = 1 + max((record.partition for record in records), default=0)
     raw = [Raw(kept.partition, kept.offset, _event(kept)) for kept in events]
     return History(
@@ -58,7 +59,7 @@ def history(
             Applied(number, tuple(each.offset for each in raw if each.partition == number), {}, None)
             for number in range(partitions)
         ],
-        lost=frozenset(range(partitions)) if struck.get(Fault.COMPACT_LOG) else frozenset(),
+        lost=frozenset(lost),
         suffered=frozenset().union(*(names for fault, names in SUFFERED.items() if struck.get(fault))),
     )
 
