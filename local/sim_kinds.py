@@ -112,6 +112,7 @@ BUILT_IN: tuple[Kind, ...] = (
         categories=("all",),
         generation="spec",
         has_status=True,
+        status_keeps=("ownerReferences",),
         initial_status={"phase": "Pending", "qosClass": "BestEffort"},
         graceful=True,
         returns_deleted=True,

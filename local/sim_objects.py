@@ -102,15 +102,16 @@ def updated(kind: Kind, old: Json, sent: Json, writer: Writer, stamp: Stamp) -> 
     """
     new = _content(sent)
     new["metadata"] = _updated_metadata(kind, old, sent)
+    through_status = writer.subresource == "status"
     if kind.has_status:
-        _merge_status(kind, old, new, through_status=writer.subresource == "status")
+        _merge_status(kind, old, new, through_status=through_status)
     if kind is NAMESPACES:
         _keep_namespace(new, old.get("spec", {}))
     _check_finalizers(kind, new["metadata"])
     if _terminating(old):
         _check_no_new_finalizers(kind, new, old)
     generation = old["metadata"].get("generation", 0)
-    if kind.generation != "never" and _spec_changed(kind, old, new):
+    if kind.generation != "never" and not through_status and _spec_changed(kind, old, new):
         generation += 1
     new["metadata"].pop("generation", None)
     if generation:

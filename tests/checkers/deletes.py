@@ -15,7 +15,7 @@ def check(history: History) -> Notes:
 
 
 def _brought_back(history: History) -> frozenset[ObjectId]:
-    """What a restored store showed alive in pages of a list that was given up: the next epoch tells what became of it."""
+    """What pages of a list that was given up showed alive in a restored store: the next epoch tells its fate."""
     return frozenset(
         object_id(record.change)
         for record in history.committed()

@@ -75,8 +75,9 @@ def check_each(
     notes = Notes()
     last = last_epochs(history)
     found = streams(history)
+    said = {(resource, scope) for resource, scope, _ in found}
     for resource, scope in history.expected:
-        if (resource, scope) not in last:
+        if (resource, scope) not in said:
             notes.wrong.append(f"{resource} in {scope!r}: the log says nothing of it")
     for key, everything in found.items():
         resource, scope, epoch = key

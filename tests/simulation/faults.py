@@ -151,7 +151,7 @@ def _poison(simulation: Simulation, step: Step) -> None:
     partition = int(step.pick * simulation.plan.partitions)
     value: object = Undecodable("not Avro")
     if step.size < 0.5:
-        bad = {name: "" for name in RawEvent.__dataclass_fields__}
+        bad = dict.fromkeys(RawEvent.__dataclass_fields__, "")
         value = RawEvent(**{  # type: ignore[arg-type]  # a record of somebody else's
             **bad, "epoch": 1, "type": EventType.MODIFIED, "uid": "u", "rv": "007", "seq": 0, "relist": None,
             "generation": None, "deletion_timestamp": None, "managers": (), "object": None, "object_omitted": None,

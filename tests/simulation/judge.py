@@ -137,15 +137,14 @@ class Total:
 
     def lines(self) -> list[str]:
         """The report in words."""
+        often = sum(1 for count in self.hits.values() if count >= 100)
         found = [
-            f"{self.seeds} seeds at commit {commit()}: {self.commits:,} commits, {self.events:,} events of objects,"
-            f" {self.changes:,} canonical records",
-            f"{sum(self.hits.values()):,} faults of {len(self.hits)} kinds,"
-            f" {sum(1 for count in self.hits.values() if count >= 100)} of them 100 times or more:",
+            f"{self.seeds} seeds at commit {commit()}",
+            f"{self.commits:,} commits, {self.events:,} events of objects, {self.changes:,} canonical records",
+            f"{sum(self.hits.values()):,} faults of {len(self.hits)} kinds, {often} of them 100 times or more:",
         ]
-        ordered = sorted(self.hits.items(), key=lambda item: (-item[1], item[0]))
-        for start in range(0, len(ordered), 4):
-            found.append("  " + "  ".join(f"{name:<27}{count:>6}" for name, count in ordered[start : start + 4]))
+        ordered = [f"{name:<27}{count:>6}" for name, count in self.hits.most_common()]
+        found += ["  " + "  ".join(ordered[start : start + 4]) for start in range(0, len(ordered), 4)]
         found.append(f"{'guarantee':<18}{'holds':>8}{'fails':>8}{'cannot tell':>13}")
         for name in dict.fromkeys((*CHECKERS, *(guarantee for guarantee, _ in self.verdicts))):
             holds, fails, unknown = (

@@ -59,8 +59,10 @@ class Status(StrEnum):
 
 @dataclass(slots=True)
 class Transaction:
-    """`applied` are the source offsets that its batch accounts for, `counters` what it counted. `doubtful`: the
-    coordinator has its commit, and carries it out when somebody asks."""
+    """`applied` are the source offsets that its batch accounts for, `counters` what it counted.
+
+    `doubtful`: the coordinator has its commit, and carries it out when somebody asks.
+    """
 
     partition: int
     applied: Sequence[int]

@@ -181,7 +181,9 @@ def progress_is_not_written_with_the_batch() -> list[Patch]:
     def drain(self: Any) -> Batch:
         batch = right(self)
         count[0] += 1
-        return batch if count[0] % 2 else replace(batch, state=[pair for pair in batch.state if pair[0] != PROGRESS_KEY])
+        return (
+            batch if count[0] % 2 else replace(batch, state=[pair for pair in batch.state if pair[0] != PROGRESS_KEY])
+        )
 
     return [(Partition, "drain", drain)]
 
@@ -284,7 +286,9 @@ def expired_watch_resumes_without_a_list() -> list[Patch]:
     def complete(session: Any) -> Any:
         after, outputs = right(session)
         kept = [
-            Mark(EventType.PROGRESS, out.epoch, out.rv) if isinstance(out, Mark) and session.reason == "expired" else out
+            Mark(EventType.PROGRESS, out.epoch, out.rv)
+            if isinstance(out, Mark) and session.reason == "expired"
+            else out
             for out in outputs
         ]
         return after, kept
@@ -308,9 +312,7 @@ def progress_is_told_at_the_version_seen() -> list[Patch]:
     def tell(session: Any) -> Any:
         after, outputs = right(session)
         seen = session.versions.seen
-        told = [
-            replace(out, rv=seen) if isinstance(out, (Mark, Checkpoint)) and seen else out for out in outputs
-        ]
+        told = [replace(out, rv=seen) if isinstance(out, (Mark, Checkpoint)) and seen else out for out in outputs]
         return after, told
 
     from producer import session  # noqa: PLC0415 - it has the function under its own name too

@@ -49,7 +49,7 @@ UNSEEN = "restored_unseen"  # above all versions, and nobody may know: seldom, s
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """Something that happens: `kind` is "write" or a fault, `pick` and `size` in [0, 1) choose its object and extent."""
+    """Something that happens: `kind` is "write" or a fault, `pick` and `size` in [0, 1) choose object and extent."""
 
     at: float
     kind: str
@@ -117,6 +117,7 @@ def _steps(rng: Random, *, audits: bool) -> tuple[Step, ...]:
         kinds.append(UNSEEN)
     count = rng.choice((5, 20, 40, 80)) if kinds else 0
     steps = [Step(rng.uniform(0, DURATION_S), "write", 0.0, rng.random()) for _ in range(WRITES)]
-    for _ in range(count):
-        steps.append(Step(rng.uniform(1.0, DURATION_S - 5.0), rng.choice(kinds), rng.random(), rng.random()))
+    steps += [
+        Step(rng.uniform(1.0, DURATION_S - 5.0), rng.choice(kinds), rng.random(), rng.random()) for _ in range(count)
+    ]
     return tuple(sorted(steps, key=lambda step: step.at))

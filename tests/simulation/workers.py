@@ -38,7 +38,7 @@ class Crashed(BaseException):
 
 
 class Memory(Partition):
-    """The production partition. It tells which records a batch accounts for; the task tells that to its metrics only."""
+    """The production partition; it tells which records a batch accounts for, and what it counted."""
 
     def __init__(self, simulation: Simulation, partition: int) -> None:
         super().__init__(partition, noise=simulation.plan.noise, history_ms=simulation.plan.history_ms)

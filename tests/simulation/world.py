@@ -79,7 +79,7 @@ class Kind:
 
 @dataclass(slots=True)
 class Era:
-    """The commits of one lineage of the storage, by kind; `forked` is the backup's version, `left` where it left off."""
+    """The commits of one lineage of the store, by kind; `forked` is the backup's version, `left` where it left off."""
 
     commits: dict[tuple[str, str], list[Committed]]
     forked: int = 0
