@@ -20,12 +20,16 @@ MENDABLE, BROKEN, FAILED, INTERRUPTED = 2, 3, 1, 130
 
 
 class Verb(NamedTuple):
-    """Where a command lives, what it does, and the extra that its imports need."""
+    """Where a command lives, what it does, and the extra that its imports need.
+
+    With `port` the attribute makes the command from that module: what the library may not import, the root hands in.
+    """
 
     module: str
     attribute: str
     help: str
     extra: str = ""
+    port: str = ""
 
 
 VERBS: Mapping[str, Verb] = {
@@ -38,6 +42,7 @@ VERBS: Mapping[str, Verb] = {
     "replay": Verb("kubecdc.verbs", "replay", "Show the change log from a place in it up to its end."),
     "state": Verb("kubecdc.verbs", "state", "Show the latest state of every object."),
     "gaps": Verb("kubecdc.verbs", "gaps", "Show where history is incomplete, and why."),
+    "verify": Verb("kubecdc.verbs_verify", "composed", "Compare the log with the API server.", port="producer.lister"),
     "topics": Verb("kubecdc.verbs_topics", "topics", "Make, show and check the topics."),
     "up": Verb("local.cli", "up", "Run a real Kafka on this machine.", "local"),
     "demo": Verb("local.cli", "demo", "Show it all on this machine, faults and the verdict included.", "local"),
@@ -60,12 +65,14 @@ class Verbs(click.Group):
             return None
         try:
             module = importlib.import_module(verb.module)
+            port = importlib.import_module(verb.port) if verb.port else None
         except ModuleNotFoundError as error:
             extra = f"'kubecdc[{verb.extra}]'" if verb.extra else "kubecdc"
             raise Misconfigured(
                 f"kubecdc {cmd_name} needs the module {error.name}, which is not installed: pip install {extra}"
             ) from error
-        command: click.Command = getattr(module, verb.attribute)
+        found = getattr(module, verb.attribute)
+        command: click.Command = found if port is None else found(port)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

@@ -67,6 +67,7 @@ class Fold:
 
     partitions: int
     objects: dict[str, Change] = field(default_factory=dict)
+    versions: dict[_StreamKey, str] = field(default_factory=dict)
     _upto: dict[_StreamKey, dict[int, Resolved]] = field(default_factory=dict)
     _stream_gaps: dict[_GapKey, GapReport] = field(default_factory=dict)
     _object_gaps: list[GapReport] = field(default_factory=list)
@@ -99,12 +100,20 @@ class Fold:
                 found[resource] = None if least is None or other is None else _least((least, other))
         return found
 
+    def streams(self) -> dict[tuple[Resource, str], Resolved | None]:
+        """How far each kind and scope is resolved; None while a partition has said nothing. `versions` has theirs."""
+        return {
+            key: _least(by_partition.values()) if len(by_partition) == self.partitions else None
+            for key, by_partition in self._upto.items()
+        }
+
     def gaps(self) -> tuple[GapReport, ...]:
         """Stream gaps once each, then those that ride on an object's change, both in the order they were met."""
         return (*(self._judged(gap) for gap in self._stream_gaps.values()), *self._object_gaps)
 
     def _cover(self, partition: int, change: Change) -> None:
         key = (resource_of(change), change.scope)
+        self.versions[key] = change.version
         known = self._upto.setdefault(key, {}).get(partition)
         now = Resolved(change.epoch, change.upto_rv or "")
         if known is None or _rank(now) > _rank(known):

@@ -17,13 +17,15 @@ from typing import Literal, Self
 
 from kubecdc.chain import Break, Chain, Entry, Kind
 from kubecdc.codec import Codec
-from kubecdc.errors import ChainBroken, Undecodable
+from kubecdc.errors import ChainBroken, Misconfigured, Undecodable
 from kubecdc.folding import Fold, GapReport, Resolved, Resource, sorted_objects
 from kubecdc.kafka import Stored, TopicReader, live_topics
 from kubecdc.matching import Match
+from kubecdc.past import Past, Stream
 from kubecdc.records import Change
 from kubecdc.start import BEGINNING, Start, start_of
 from kubecdc.topics import TopicNames
+from kubecdc.versions import newer, well_formed
 
 log = logging.getLogger("kubecdc")
 
@@ -66,11 +68,15 @@ class History:
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """The latest state: live objects by kind and name, how far each kind is resolved, and all gaps up to there."""
+    """The latest state: live objects by kind and name, how far each kind is resolved, and all gaps up to there.
+
+    At an earlier version, `uncertain` are UIDs whose next change names a gap, or was inferred: it may lie before.
+    """
 
     objects: tuple[Change, ...]
     resolved: Mapping[Resource, Resolved | None]
     gaps: tuple[GapReport, ...]
+    uncertain: tuple[str, ...] = ()
 
 
 class Subscription:
@@ -124,6 +130,18 @@ class Subscription:
             entry = self._next()
             if entry is not None:
                 yield entry
+
+    def batches(self, timeout_s: float) -> Iterator[list[Entry]]:
+        """Entries as they arrive, perhaps none within the time; for ever if the reading follows."""
+        while not self.done:
+            if not self._waiting:
+                self._waiting.extend(self._reader.poll(timeout_s))
+            found = []
+            while self._waiting:
+                entry = self._next()
+                if entry is not None:
+                    found.append(entry)
+            yield found
 
     def poll(self, timeout_s: float = WAIT_S) -> list[Change]:
         """What has arrived within the time, perhaps nothing."""
@@ -230,19 +248,78 @@ def state(
     bootstrap: str,
     *,
     prefix: str = "kubecdc",
+    at_rv: str | None = None,
     on_break: OnBreak = "raise",
     match: Match = EVERYTHING,
     schema_registry: str | None = None,
     properties: Sequence[tuple[str, str]] = (),
 ) -> State:
-    """Fold the whole log into the latest state of what `match` asks for."""
+    """Fold the whole log into the latest state of what `match` asks for, or that at version `at_rv`.
+
+    Raises Misconfigured when `at_rv` is not resolved for every kind, or is older than what compaction has left.
+    """
     source = Source(bootstrap, prefix, schema_registry, properties)
+    now = fold(source, on_break, match)
+    if at_rv is None:
+        return State(sorted_objects(now.objects), now.resolved(), now.gaps())
+    found = past(source, resolved_at(now, at_rv), match)
+    if found.compacted:
+        raise Misconfigured(
+            f"the state at {at_rv} cannot be had: compaction has taken a version of {len(found.compacted)} objects;"
+            " ask for a later version, or give topics a longer --history"
+        )
+    return State(sorted_objects(found.objects), now.resolved(), now.gaps(), tuple(sorted(found.uncertain)))
+
+
+def fold(source: Source, on_break: OnBreak, match: Match = EVERYTHING) -> Fold:
+    """Fold the log up to where it ends now."""
     with Subscription(source, BEGINNING, follow=False, on_break=on_break, match=match) as reading:
-        fold = Fold(reading.partitions)
+        found = Fold(reading.partitions)
         for entry in reading.entries():
             if entry.change is None or match(entry.change):
-                fold.step(entry)
-    return State(sorted_objects(fold.objects), fold.resolved(), fold.gaps())
+                found.step(entry)
+    return found
+
+
+def resolved_at(now: Fold, rv: str) -> dict[Stream, Resolved]:
+    """Version `rv` of the latest epoch of each stream. Raises Misconfigured where it is not resolved yet."""
+    if not well_formed(rv):
+        raise Misconfigured(f"--at-rv {rv!r} is no resourceVersion")
+    bounds = {}
+    for stream, reached in now.streams().items():
+        if reached is None or newer(rv, reached.rv):
+            upto = f"only up to {reached.rv}" if reached else "not at all yet"
+            raise Misconfigured(
+                f"version {rv} is not resolved for {stream[0]}: {upto}; ask for an earlier one, or wait"
+            )
+        bounds[stream] = Resolved(reached.epoch, rv)
+    return bounds
+
+
+def past(source: Source, bounds: Mapping[Stream, Resolved], match: Match = EVERYTHING) -> Past:
+    """Read the log once more for the state at `bounds`; breaks were found by the reading before."""
+    found = Past(bounds)
+    with Subscription(source, BEGINNING, follow=False, on_break="report", match=match) as reading:
+        for entry in reading.entries():
+            if entry.change is None or match(entry.change):
+                found.step(entry)
+    return found
+
+
+def follow_until(
+    source: Source, done: Callable[[Fold], bool], seconds: float, on_break: OnBreak, match: Match = EVERYTHING
+) -> Fold:
+    """Fold the log from its beginning, and what is added to it, until `done` says so or time is up."""
+    deadline = time.monotonic() + seconds
+    with Subscription(source, BEGINNING, follow=True, on_break=on_break, match=match) as reading:
+        found = Fold(reading.partitions)
+        for batch in reading.batches(WAIT_S):
+            for entry in batch:
+                if entry.change is None or match(entry.change):
+                    found.step(entry)
+            if done(found) or time.monotonic() > deadline:
+                break
+    return found
 
 
 def gaps(

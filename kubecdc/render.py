@@ -88,6 +88,12 @@ def change_line(change: Change) -> str:
     )
 
 
+def document(whole: Mapping[str, Any]) -> None:
+    """Print one JSON value."""
+    sys.stdout.write(orjson.dumps(whole, option=orjson.OPT_INDENT_2).decode() + "\n")
+    sys.stdout.flush()
+
+
 def rows(found: Sequence[Mapping[str, Any]], output: str) -> None:
     """Print records with equal keys."""
     if output == "json":

@@ -46,6 +46,7 @@ ON_BREAK = Option(
     "What a hole in the log does: raise ends with status 3, report goes on and ends so.",
 )
 PROGRESS = Option("progress", boolean, help="Print PROGRESS records too; by default in JSON only.")
+AT_RV = Option("at-rv", text, help="The state at this resourceVersion, which must be resolved; else the latest.")
 READ = (*WHERE, *MATCH, ON_BREAK, OUTPUT)
 FOLLOW = (*WHERE, FROM, *MATCH, PROGRESS, ON_BREAK, OUTPUT)
 
@@ -71,18 +72,21 @@ def replay(values: Mapping[str, Any]) -> None:
 
 
 @click.command()
-@settings.options("state", READ)
+@settings.options("state", (*READ, AT_RV))
 def state(values: Mapping[str, Any]) -> None:
-    """Show the latest state of every object that lives."""
+    """Show the state of every object that lives, or lived at an earlier version."""
     breaks = Breaks(values["on_break"])
-    found = reading.state(**_asked(values, breaks))
+    found = reading.state(**_asked(values, breaks), at_rv=values["at_rv"])
+    if found.uncertain:
+        told = "objects may have been other than shown: their next change lies after a gap"
+        click.echo(f"kubecdc: {len(found.uncertain)} {told}", err=True)
     if values["output"] == "table":
         render.state_table(found.objects, found.resolved)
     elif values["output"] == "ndjson":
         render.rows([render.change_value(change) for change in found.objects], "ndjson")
     else:
         objects = [render.change_value(change) for change in found.objects]
-        whole = {"objects": objects, "resolved": render.resolved_rows(found.resolved)}
+        whole = {"objects": objects, "resolved": render.resolved_rows(found.resolved), "uncertain": found.uncertain}
         click.echo(orjson.dumps(whole).decode())
     breaks.judge()
 

@@ -143,7 +143,7 @@ def rebuild_state(values: Mapping[str, Any]) -> None:
     except ProcessorError as error:
         hint = ": stop all workers, then run this again" if isinstance(error, Fenced) else ""
         click.echo(f"error: {error}{hint}", err=True)
-        raise SystemExit(1) from error
+        click.get_current_context().exit(1)
     if not yes:
         click.echo("nothing was written: stop all workers, then run this again with --yes")
 

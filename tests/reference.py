@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import re
 import sys
@@ -13,7 +12,7 @@ from typing import Any
 import click
 
 from kubecdc import topics
-from kubecdc.cli import VERBS
+from kubecdc.cli import VERBS, root
 from kubecdc.codec import SCHEMA_FILES, fingerprint, schema_text
 from kubecdc.settings import SHARED
 from processors.metrics import Metrics as ProcessorMetrics
@@ -71,8 +70,8 @@ def _settings() -> Iterator[str]:
 
 
 def _verb(name: str) -> click.Command:
-    found = getattr(importlib.import_module(VERBS[name].module), VERBS[name].attribute)
-    if not isinstance(found, click.Command):
+    found = root.get_command(click.Context(root), name)
+    if found is None:
         raise TypeError(f"{name} is no command")
     return found
 

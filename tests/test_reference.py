@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import importlib
 
 import click
 import pytest
 
-from kubecdc.cli import VERBS
+from kubecdc.cli import VERBS, root
 from tests.reference import FILE, reference
 
 
@@ -24,7 +23,7 @@ def test_every_flag_is_in_it_with_a_help_text(verb: str):
             return [param for sub in command.commands.values() for param in flags(sub)]
         return command.params
 
-    for param in flags(getattr(importlib.import_module(VERBS[verb].module), VERBS[verb].attribute)):
+    for param in flags(root.get_command(click.Context(root), verb)):
         assert f"`{param.opts[-1]}`" in text
         assert isinstance(param, click.Option)
         assert param.help, f"{verb} {param.name}"

@@ -166,6 +166,32 @@ def test_state_is_what_lives_how_far_and_with_which_gaps(log: Log):
     assert kubecdc.state(log.bootstrap, prefix=log.prefix, match=Match(name="none")).objects == ()
 
 
+def test_state_at_an_earlier_version(log: Log):
+    chain = [
+        change(),
+        change(Op.UPDATED, rv="11", seq=2, prev_rv="10"),
+        change(Op.DELETED, rv="12", seq=3, prev_rv="11"),
+    ]
+    log.write(*chain, ("u1", None), progress(None, "20"))
+
+    def at(rv: str):
+        return kubecdc.state(log.bootstrap, prefix=log.prefix, at_rv=rv).objects
+
+    assert [at(rv) for rv in ("9", "10", "11", "12", "20")] == [(), (chain[0],), (chain[1],), (), ()]
+    with pytest.raises(Misconfigured, match="version 21 is not resolved for pods: only up to 20"):
+        at("21")
+    with pytest.raises(Misconfigured, match="is no resourceVersion"):
+        at("latest")
+
+
+def test_state_at_a_version_that_compaction_has_taken_is_refused(kafka_broker: Broker):
+    log = Log(kafka_broker.bootstrap, lag_ms=HOUR_MS)
+    long_ago = round(time.time() * 1000) - 3 * HOUR_MS
+    log.write(change(Op.UPDATED, rv="15", seq=4, prev_rv="12"), progress(None, "20"), at_ms=long_ago)
+    with pytest.raises(Misconfigured, match="compaction has taken a version of 1 objects"):
+        kubecdc.state(log.bootstrap, prefix=log.prefix, at_rv="13")
+
+
 def test_poll_returns_within_its_time(log: Log):
     with kubecdc.subscribe(log.bootstrap, prefix=log.prefix) as reading:
         begun = time.monotonic()
