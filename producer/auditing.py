@@ -10,8 +10,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from kubecdc.records import EventType, Relist
+from kubecdc.versions import newer
 from producer import frames
-from producer.listing import contradicts, judge
+from producer.listing import judge
 from producer.published import AuditRun
 from producer.signals import (
     Alarm,
@@ -36,7 +37,14 @@ def begin(session: Session, _: AuditDue) -> Stepped:
     """Ask for a list on the audit lane, unless one is under way or there is nothing to compare with."""
     if session.auditing or session.lost or session.versions.safe is None:
         return session, []
-    return replace(session, auditing=True, audit=None), [Request(Lane.AUDIT, first_question(session))]
+    session = replace(session, auditing=True, audit=None)
+    verb = first_question(session)
+    return _list(session) if verb is Verb.LIST else (session, [Request(Lane.AUDIT, verb)])
+
+
+def _list(session: Session) -> Stepped:
+    """Ask for the list. It cannot be older than what was known when it was asked for; the stream goes on meanwhile."""
+    return replace(session, asked=session.versions.known), [Request(Lane.AUDIT, Verb.LIST)]
 
 
 def answered(session: Session, answered_with: AuditAnswer) -> Stepped:
@@ -45,13 +53,12 @@ def answered(session: Session, answered_with: AuditAnswer) -> Stepped:
     if not session.auditing:
         return session, []
     if isinstance(answer, Recalled):
-        session, outputs = remember(session, answer)
-        return session, [*outputs, Request(Lane.AUDIT, Verb.LIST)]
+        return chain(remember(session, answer), _list)
     if not isinstance(answer, frames.Page):
         return replace(session, auditing=False, audit=None), [Count("audits", "failed")]
     run = session.audit
     if run is None:
-        if contradicts(session, answer):
+        if _older(session, answer):
             return _contradicted(session, answer)
         run = AuditRun(answer.rv)
     elif run.list_rv != answer.rv:
@@ -61,6 +68,13 @@ def answered(session: Session, answered_with: AuditAnswer) -> Stepped:
     if answer.continue_:
         return session, [Request(Lane.AUDIT, Verb.LIST, token=answer.continue_)]
     return judge_audit(replace(session, auditing=False))
+
+
+def _older(session: Session, answer: frames.Page) -> bool:
+    """The list is older than it can be, or shows an object older than it was known to be at the list's version."""
+    if session.asked is not None and newer(session.asked, answer.rv):
+        return True
+    return bool(session.published.older_items(answer.items, answer.rv))
 
 
 def _contradicted(session: Session, answer: frames.Page) -> Stepped:

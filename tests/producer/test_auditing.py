@@ -75,3 +75,22 @@ def test_an_audit_without_a_past_speaks_about_what_it_has_seen_and_asks_again_la
     run = Run(start="30", recalls=True).give(StreamOpened(), AuditDue(), AuditAnswer(held(why="no broker")))
     run.give(AuditAnswer(error(503)), AuditDue())
     assert run.of(Request) == [Request(Lane.AUDIT, Verb.RECALL)]
+
+
+def test_an_audit_that_the_stream_has_overtaken_is_no_older_list() -> None:
+    """Under 300 changes a second a list is older than the open watch when it arrives, and always was."""
+    run = live("10", ("x", "5"), ("y", "7"))
+    for number in range(5):
+        at = 20 + 10 * number
+        run.give(AuditDue(), frame(MODIFIED, "x", str(at + 1)), frame(MODIFIED, "y", str(at + 2)))
+        run.give(
+            AuditAnswer(page(str(at), ("x", str(at - 9) if number else "5"), ("y", str(at - 8) if number else "7")))
+        )
+        assert run.of(Count) == [Count("audits", "complete")]
+        assert run.of(Mark) == run.of(PublishAbsent) == []
+    assert (run.session.epoch, run.session.older) == (1, 0)
+
+
+def test_an_audit_older_than_what_was_known_when_it_was_asked_for_is_one() -> None:
+    run = live("10", ("x", "5")).give(frame(MODIFIED, "x", "21"), AuditDue(), AuditAnswer(page("20", ("x", "5"))))
+    assert run.of(Count) == [Count("older_lists")]
