@@ -60,6 +60,12 @@ class Versions:
         """Set the version of a packed UID."""
         self._packed[key] = rv.encode()
 
+    def copy(self, uid: str, rv: str, other: Versions) -> None:
+        """Set the version of a UID, sharing memory with `other` where that has the same."""
+        key, packed = pack_uid(uid), rv.encode()
+        known = other._packed.get(key)  # noqa: SLF001 - another of its kind
+        self._packed[key] = known if known == packed else packed
+
     def remove(self, uid: str) -> None:
         """Forget a UID, known or not."""
         self.discard(pack_uid(uid))
@@ -115,6 +121,10 @@ class Published:
     def rv_of(self, uid: str) -> str | None:
         """Version last shown of a live UID."""
         return self._live.get(uid)
+
+    def copy_live(self, item: Item, into: Versions) -> None:
+        """Put an item's version `into` another map; of most items it is the one that is known here."""
+        into.copy(item.uid, item.rv, self._live)
 
     def deleted_rv(self, uid: str) -> str | None:
         """Version of a recent delete that nothing has revived."""
@@ -249,7 +259,7 @@ class AuditRun:
     def page(self, items: Iterable[Item], published: Published) -> None:
         """Take in one page. What the stream has not shown yet is kept, to be judged when it has passed the list."""
         for item in items:
-            self._listed.put(item.uid, item.rv)
+            published.copy_live(item, self._listed)
             if self._known(item, published):
                 continue
             if len(self._held) < self._held_max:
