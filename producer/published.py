@@ -63,7 +63,7 @@ class Versions:
     def copy(self, uid: str, rv: str, other: Versions) -> None:
         """Set the version of a UID, sharing memory with `other` where that has the same."""
         key, packed = pack_uid(uid), rv.encode()
-        known = other._packed.get(key)  # noqa: SLF001 - another of its kind
+        known = other._packed.get(key)
         self._packed[key] = known if known == packed else packed
 
     def remove(self, uid: str) -> None:
