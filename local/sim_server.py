@@ -1,7 +1,7 @@
 """The simulated API server: a real HTTP/1.1 server over a store, with faults on demand.
 
 For trying kubecdc out and for testing it where no cluster is at hand; held to a real kube-apiserver
-by `tests/local/test_sim_against_real.py`. Decides: connections, authentication by token, the faults
+by `tests/local/test_sim*_against_real.py`. Decides: connections, authentication by token, the faults
 that hit whole requests, the control paths under `/_sim`. What is deliberately not simulated stands
 in the docstrings of `sim_api`, `sim_reads`, `sim_store` and `sim_wire`; TLS and RBAC are missing
 too: every known token may do everything.

@@ -28,7 +28,6 @@ SECRETS = re.compile(r"^\s*-----BEGIN [A-Z ]*PRIVATE KEY-----$|AK" r"IA[0-9A-Z]{
 LARGE = {
     "processors/partition.py: Partition",
     "producer/driver.py: __init__",
-    "tests/local/test_sim_against_real.py",
 }
 UNTESTED_BY_NAME: set[str] = set()
 TEXT = {".py", ".md", ".toml", ".yaml", ".yml", ".avsc", ".json", ".sh", "", ".cfg", ".ini"}
