@@ -85,7 +85,7 @@ def _evidence(event: RawEvent, than: str | None) -> bool:
 
 
 def _unknown(event: RawEvent, stream: StreamState) -> Outcome:
-    below = stream.complete and not_newer(_rv(event), stream.floor)
+    below = not_newer(_rv(event), stream.floor)
     if event.type is EventType.LISTED:
         if _is_audit(event):
             return _emit(Op.CREATED, Cause.AUDIT_DRIFT)

@@ -311,8 +311,8 @@ def _window(stream: StreamState, relist: Relist, running: RelistState | None, *,
         return [Missing(stream.epoch, stream.before_epoch, list_rv, gap)]
     if not newer(list_rv, stream.floor):
         return []
-    if not stream.complete:
-        return [Covered(stream.epoch, stream.floor, list_rv, stream.count)]
+    if not stream.complete and stream.floor is None:
+        return [Covered(stream.epoch, None, list_rv, stream.count)]
     return [Missing(stream.epoch, stream.floor, list_rv, Gap(Cause.RELIST_WINDOW, None, relist.reason))]
 
 

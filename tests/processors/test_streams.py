@@ -81,6 +81,21 @@ def test_a_count_that_is_wrong_is_a_gap_and_deletes_nothing():
     assert feed.ops("b") == [("SNAPSHOT", "11", 1)]
 
 
+def test_a_whole_list_after_an_incomplete_first_one_claims_nothing_of_what_lies_between():
+    feed = Feed().relist("50", {"a": "10"}, expected=2).relist("80", {"a": "10"}, session="s2")
+    assert feed.gaps() == [("RELIST_INCOMPLETE", None, "50"), ("RELIST_WINDOW", "50", "80")]
+    assert feed.covered() == []
+
+
+def test_after_an_incomplete_first_list_too_what_was_forgotten_stays_dead():
+    """Found by the simulation: a second producer's DELETED began a second life."""
+    feed = Feed().relist("50", {}, expected=1).send(T.RESUMED, rv="50", session="s2")
+    for session in ("s1", "s2"):
+        feed.send(T.ADDED, "a", "52", session=session).send(T.DELETED, "a", "55", session=session)
+        feed.send(T.PROGRESS, rv="60", session=session)
+    assert feed.ops("a") == [("CREATED", "52", 1), ("DELETED", "55", 2)]
+
+
 def test_an_aborted_list_leaves_no_record_and_no_deletes():
     feed = Feed().relist("50", {"a": "10"})
     feed.send(T.RELIST_START, relist=Relist("x", "expired", "50", "60"))
