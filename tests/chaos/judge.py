@@ -44,7 +44,7 @@ class Case:
 
     `comparable` bounds, by partition, the source offsets that a second folding can speak of: events before it were all
     there when they were processed, what follows may have been compacted away first. `listed` is what the server shows
-    at the end: uid to version.
+    at the end: uid to version. `verify` is how `kubecdc verify` ended, and what it said.
     """
 
     truths: Sequence[Sequence[Committed]]
@@ -59,6 +59,7 @@ class Case:
     ends: Mapping[int, int]
     open_transactions: Sequence[str]
     struck: Mapping[Fault, int]
+    verify: tuple[int, str]
 
     @property
     def log(self) -> list[Entry]:
@@ -205,6 +206,13 @@ def converged(case: Case) -> Notes:
     return notes
 
 
+def verified(case: Case) -> Notes:
+    """`kubecdc verify` finds no difference, content included: the log's state at a version, and the list at it."""
+    status, said = case.verify
+    lines = [line for line in said.splitlines() if line.strip()]
+    return Notes(1, wrong=lines if status == 1 else [], unclear=lines if status not in (0, 1) else [])
+
+
 def latest(log: Iterable[Entry]) -> dict[str, str]:
     """The living objects of a log: uid to version."""
     state: dict[str, str] = {}
@@ -240,6 +248,7 @@ CHECKS = {
     "undisturbed": same_as_undisturbed,
     "followed": every_event_followed,
     "G8 converged": converged,
+    "G8 verify": verified,
     "lag 0": caught_up,
     "no open transaction": nothing_open,
 }

@@ -113,6 +113,9 @@ class Stage:
         key.touch(mode=0o600)
         key.write_bytes(secrets.token_bytes(32))
         names = [f"{plural}.{group}" if group else plural for group, plural in plan.expected]
+        self.verify_command = ["verify", "--bootstrap", self.kafkas.bootstrap, "--prefix", PREFIX]
+        self.verify_command += ["--cluster", CLUSTER, "--kubeconfig", str(self.world.kubeconfig)]
+        self.verify_command += ["--redaction-key-file", str(key)]
         produce = ["produce", "--bootstrap", self.kafkas.clients, "--prefix", PREFIX, "--cluster", CLUSTER]
         produce += ["--kubeconfig", str(self.world.kubeconfig), "--resources", ",".join(names)]
         produce += ["--redaction-key-file", str(key), "--progress-interval", "1", "--backoff-max", "2"]
@@ -151,6 +154,7 @@ def _settled(stage: Stage, storm: Storm) -> Case:
         say(f"not resolved after {CATCH_UP_S:.0f} s: {resolved.missing}")
     if not settling.wait_until(lambda: settling.same_state(stage.changes, stage.client, expected), 30):
         say("the log's state is not what the server lists")
+    verify = settling.verify([*stage.verify_command])
     listed = settling.listed(stage.client, expected)
     truths = stage.world.truths()
     for name in stage.crew.names("producer"):
@@ -169,6 +173,7 @@ def _settled(stage: Stage, storm: Storm) -> Case:
         acked=stage.client.acked,
         comparable=storm.comparable,
         struck=storm.struck,
+        verify=verify,
         listed=listed,
         positions=positions(stage.kafkas.bootstrap),
         ends=ends,

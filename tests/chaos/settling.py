@@ -6,6 +6,8 @@ nothing moves any more and no parting word of theirs covers up what they still o
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -34,6 +36,7 @@ from tests.checkers.history import Record
 
 LOOK_S = 1.0
 ANSWER_S = 8.0
+VERIFY_S = 300.0
 
 
 def wait_until(condition: Callable[[], bool], seconds: float) -> bool:
@@ -103,6 +106,13 @@ def listed(client: KubeClient, expected: Sequence[Resource]) -> dict[str, str]:
 def same_state(follower: Follower, client: KubeClient, expected: Sequence[Resource]) -> bool:
     """Whether the log's last state is what the server lists now."""
     return latest(entries(follower.kept())) == listed(client, expected)
+
+
+def verify(arguments: Sequence[str]) -> tuple[int, str]:
+    """How `kubecdc verify` ends, and what it says. It waits for the log, since bookmarks come each minute only."""
+    command = [sys.executable, "-m", "kubecdc", *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=VERIFY_S, check=False)
+    return done.returncode, done.stdout + done.stderr
 
 
 def ends(bootstrap: str, topic: str, *, committed: bool) -> dict[int, int]:

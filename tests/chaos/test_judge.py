@@ -51,6 +51,7 @@ def case(changes: Sequence[Change] = GOOD, **other) -> Case:
         "ends": {0: 10},
         "open_transactions": [],
         "struck": {},
+        "verify": (0, ""),
     }
     return Case(**{**given, **other})
 
@@ -75,14 +76,19 @@ def test_a_good_log_is_accepted():
         ("acknowledged", case(acked=[Acked(1, "a", "7")])),
         ("G8 converged", case(listed={"a": "3", "c": "9"})),
         ("G8 converged", case(listed={})),
+        ("G8 verify", case(verify=(1, "pods differ"))),
         ("lag 0", case(ends={0: 11})),
         ("no open transaction", case(open_transactions=["changes [0]"])),
         ("undisturbed", case(comparable={})),
     ],
-    ids=["loss", "no delete", "order", "twice", "truth", "missing", "too many", "lag", "open", "other"],
+    ids=["loss", "no delete", "order", "twice", "truth", "missing", "too many", "verify", "lag", "open", "other"],
 )
 def test_what_is_wrong_is_refused(name: str, given: Case):
     assert status(name, given) is Status.FAILS
+
+
+def test_what_verify_cannot_tell_is_not_called_equal():
+    assert status("G8 verify", case(verify=(2, "resolved up to 4 only"))) is Status.UNKNOWN
 
 
 def test_an_event_that_is_processed_late_is_refused():
