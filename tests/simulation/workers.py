@@ -8,11 +8,10 @@ the crash points in the module's namespace (`installed` in `run`). A worker is a
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kubecdc import topics
-from kubecdc.errors import Undecodable
-from kubecdc.records import Progress, RawEvent
+from kubecdc.records import Progress
 from kubecdc.wire import PROGRESS_KEY
 from processors.errors import Fenced, Restart, Stop, Stuck
 from processors.metrics import Metrics
@@ -46,12 +45,12 @@ class Memory(Partition):
         self._number = partition
         self._applied: list[int] = []
 
-    def apply(self, offset: int, event: RawEvent | Undecodable | None, timestamp_ms: int, now_ms: int) -> None:
+    def apply(self, offset: int, *record: Any, **more: Any) -> None:
         if offset >= self.next_offset:
             self._applied.append(offset)
             read = self._simulation.log.read
             read[self._number] = max(read[self._number], offset + 1)
-        super().apply(offset, event, timestamp_ms, now_ms)
+        super().apply(offset, *record, **more)
 
     def drain(self) -> Batch:
         batch = super().drain()
