@@ -175,3 +175,15 @@ def test_commit_names_the_object_as_a_checker_needs_it() -> None:
     log.put(("", "nodes"), "m", obj("m", 1))
     found = [(c.group, c.resource, c.namespace, c.name) for c in log.commits]
     assert found == [("coordination.k8s.io", "leases", "n", "a"), ("", "nodes", "", "m")]
+
+
+def test_revision_that_is_given_out_again_is_read_anew() -> None:
+    """What the pages of one list share must not outlive a restore: the number is the same, the state is not."""
+    log = RevisionLog()
+    backup = log.snapshot()
+    lost = log.put(MAPS, "n/a", obj("n/a", 1))
+    assert log.at(MAPS, log.revision) == [("n/a", lost)]
+    log.restore(backup, None)
+    found = log.put(MAPS, "n/b", obj("n/b", 2))
+    assert found["metadata"]["resourceVersion"] == lost["metadata"]["resourceVersion"]
+    assert log.at(MAPS, log.revision) == [("n/b", found)]
