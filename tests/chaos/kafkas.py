@@ -45,6 +45,7 @@ TRIPLE = {
 }
 GIVES_UP_S = 30.0
 ELECTION_S = 15.0
+READY_S = 300.0
 
 
 class Kafkas:
@@ -82,7 +83,7 @@ class Kafkas:
         for broker in self.brokers:
             broker.launch()
         for broker in self.brokers:
-            broker.wait_ready(90)
+            broker.wait_ready(READY_S)
         for relay in self.relays:
             relay.start()
         create_topics(self.bootstrap, self.topics())
@@ -157,7 +158,7 @@ class Kafkas:
             for broker in self.brokers:
                 if not broker.alive:
                     _start(broker)
-                broker.wait_ready(90)
+                broker.wait_ready(READY_S)
 
     def _one(self, pick: float) -> Broker:
         return self.brokers[int(pick * len(self.brokers))]
@@ -189,11 +190,13 @@ class Kafkas:
 
 
 def _start(broker: Broker) -> None:
-    """Start a broker; right after a crash its session or its port may still be taken."""
-    for _ in range(5):
+    """Start a broker, however long that takes on a busy machine; right after a crash its port may still be taken."""
+    for _ in range(10):
         try:
-            broker.start()
+            broker.launch()
+            broker.wait_ready(READY_S)
         except LocalError:
+            broker.kill()
             pause(2.0)
         else:
             return
