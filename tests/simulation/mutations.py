@@ -16,7 +16,7 @@ from kubecdc.wire import PROGRESS_KEY
 from processors import partition, rules, streams
 from processors.partition import Batch, Partition
 from processors.rules import Verdict
-from producer import listing, positions, published, state, watching
+from producer import listing, positions, published, session, state, watching
 from producer.signals import Checkpoint, Mark
 
 Patch = tuple[object, str, Any]
@@ -107,8 +107,7 @@ def streamed_list_is_evidence() -> list[Patch]:
 
 def sweep_ignores_list_rv() -> list[Patch]:
     """A complete list deletes also what is newer than it."""
-    right = streams.Sweep
-    return [(streams, "Sweep", lambda relist, epoch, list_rv, cause: right(relist, epoch, _longer(list_rv), cause))]
+    return [(partition, "not_newer", lambda one, other: True)]
 
 
 def _longer(rv: str) -> str:
@@ -192,31 +191,22 @@ def repeated_offset_is_applied() -> list[Patch]:
     """A delivery below what is done is applied again."""
     right = Partition.apply
 
-    def apply(self: Any, offset: int, event: Any, timestamp_ms: int, now_ms: int) -> None:
-        if offset < self.next_offset:
-            reached = self._src_offset
-            self._src_offset = offset - 1
-            right(self, offset, event, timestamp_ms, now_ms)
-            self._src_offset = reached
-        else:
-            right(self, offset, event, timestamp_ms, now_ms)
+    def apply(self: Any, offset: int, *record: Any, **more: Any) -> None:
+        reached = self._src_offset
+        self._src_offset = min(reached, offset - 1)
+        right(self, offset, *record, **more)
+        self._src_offset = max(reached, self._src_offset)
 
     return [(Partition, "apply", apply)]
 
 
-def dead_state_is_not_forgotten_in_the_state_topic() -> list[Patch]:
-    """The dead are forgotten in memory, before the floor has passed their delete."""
-    right = partition.not_newer
+def dead_are_forgotten_at_once() -> list[Patch]:
+    """The state of a deleted UID goes before the floor has passed its delete."""
+    right = Partition._bury
 
     def bury(self: Any, name: str, stream: Any) -> None:
-        for dead in sorted(self._dead.pop(name, ())):
-            for known in self._uids.values():
-                state_ = known.get(dead)
-                if state_ is not None and state_.deleted:
-                    self._forget(state_)
-                    self._state[dead.encode()] = None
+        right(self, name, replace(stream, floor=_longer(stream.floor)) if stream.floor else stream)
 
-    del right
     return [(Partition, "_bury", bury)]
 
 
@@ -241,8 +231,6 @@ def position_is_stored_before_the_acknowledgement() -> list[Patch]:
 
 def broken_frame_is_skipped() -> list[Patch]:
     """What cannot be read is left out, and the stream goes on."""
-    from producer import session  # noqa: PLC0415 - the table is patched where it lives
-
     skip = session.Row(state.Phase.LIVE, watching.frames.Broken, session._ignore, (state.Phase.LIVE,))
     return [(session, "TABLE", {**session.TABLE, (skip.phase, skip.signal): skip})]
 
@@ -253,18 +241,13 @@ def stale_list_is_used() -> list[Patch]:
 
 
 def list_goes_on_after_other_pages() -> list[Patch]:
-    """Pages of different versions are put together, and an expired token restarts in the middle."""
+    """Pages of different versions are put together."""
     right = listing._next_page
 
     def next_page(session: Any, answer: Any) -> Any:
         relist = session.relist
         return right(session, replace(answer, rv=relist.list_rv) if relist else answer)
 
-    def refused(session: Any, error: Any) -> Any:
-        return listing.complete(session) if session.started else right_refused(session, error)
-
-    right_refused = listing.refused
-    del refused
     return [(listing, "_next_page", next_page)]
 
 
@@ -309,13 +292,11 @@ def progress_is_told_at_the_version_seen() -> list[Patch]:
     """PROGRESS names the last version read instead of the safe one."""
     right = state.tell
 
-    def tell(session: Any) -> Any:
-        after, outputs = right(session)
-        seen = session.versions.seen
+    def tell(told_by: Any) -> Any:
+        after, outputs = right(told_by)
+        seen = told_by.versions.seen
         told = [replace(out, rv=seen) if isinstance(out, (Mark, Checkpoint)) and seen else out for out in outputs]
         return after, told
-
-    from producer import session  # noqa: PLC0415 - it has the function under its own name too
 
     return [(module, "tell", tell) for module in (state, watching, session)]
 
@@ -338,7 +319,7 @@ MUTATIONS: Mapping[str, Callable[[], list[Patch]]] = {
         epoch_is_not_begun,
         progress_is_not_written_with_the_batch,
         repeated_offset_is_applied,
-        dead_state_is_not_forgotten_in_the_state_topic,
+        dead_are_forgotten_at_once,
         position_advances_past_a_deleted,
         position_is_stored_before_the_acknowledgement,
         broken_frame_is_skipped,
