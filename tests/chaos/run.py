@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import secrets
 import subprocess
-import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -33,8 +33,8 @@ from tests.chaos.world import World
 from tests.chaos.writer import NAMESPACE, Remembering, Writer
 
 SESSION_S = 6
-FIRST_S = 90.0
-CATCH_UP_S = 180.0
+FIRST_S = 240.0
+CATCH_UP_S = 300.0
 CLUSTER = "chaos"
 ROOT = Path(__file__).parents[2]
 Say = Callable[[str], object]
@@ -83,10 +83,10 @@ class Stage:
         """Start everything, and return when the first objects are in the log."""
         self._cleaning.callback(self.kafkas.stop)
         self._cleaning.callback(self.world.stop)
-        kafka = threading.Thread(target=self.kafkas.start)
-        kafka.start()
-        self.world.start()
-        kafka.join()
+        with ThreadPoolExecutor(1) as beside:
+            kafka = beside.submit(self.kafkas.start)
+            self.world.start()
+            kafka.result()
         self.client = Remembering.from_kubeconfig(self.world.admin_kubeconfig)
         self.client.remember(lambda: self.world.epoch)
         self._cleaning.callback(self.client.close)
