@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from benchmarks import listing, workers
+from benchmarks import listing, recovery, workers
 
 workers.main()
 listing.main()
+recovery.main()

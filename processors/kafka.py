@@ -130,8 +130,15 @@ class Cluster:
         """A partition's committed records in order, to `end` or else to the high watermark. Raises as `committed`."""
         last = self.high_watermarks(topic, (partition,))[partition]
         last = last if end is None else min(end, last)
-        if last == 0:
-            return
+        if last > 0:
+            yield from self._from(topic, partition, OFFSET_BEGINNING, last)
+
+    def has_records(self, topic: str, partition: int, start: int) -> bool:
+        """Whether there is any record at or after an offset. Raises as `committed`."""
+        end = self.high_watermarks(topic, (partition,))[partition]
+        return start < end and next(self._from(topic, partition, start, end), None) is not None
+
+    def _from(self, topic: str, partition: int, start: int, end: int) -> Iterator[Raw]:
         consumer = Consumer(
             {
                 **base(self.settings),
@@ -145,8 +152,8 @@ class Cluster:
             }
         )
         try:
-            consumer.assign([TopicPartition(topic, partition, OFFSET_BEGINNING)])
-            yield from _read_to(consumer, last)
+            consumer.assign([TopicPartition(topic, partition, start)])
+            yield from _read_to(consumer, end)
         except KafkaException as error:
             raise Restart(f"{topic} [{partition}] cannot be read: {text(error)}") from error
         finally:

@@ -5,14 +5,15 @@ It makes tasks, opens them side by side, and closes them. It does not know of co
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 
 from kubecdc.registry import Registry
-from processors.errors import Restart, Stop, Stuck
+from processors.errors import Restart, Stalled, Stop, Stuck
 from processors.kafka import Cluster, Raw
 from processors.metrics import Metrics
 from processors.settings import WorkerSettings
@@ -41,6 +42,8 @@ class Tasks:
         self._assigned = False
         self._watchdog: Watchdog | None = None
         self._looked_at: float | None = None
+        self._stood: dict[int, tuple[int, int]] = {}
+        self._holes: dict[int, bool] = {}
         # Each batch makes tens of thousands of objects without cycles, beside state that never dies: at the default
         # thresholds the collector spends a tenth of the time walking over both.
         gc.set_threshold(100_000, 50, 100)
@@ -66,7 +69,8 @@ class Tasks:
             )
             for partition in partitions
         }
-        return tasks, dict(zip(tasks, self._pool.map(PartitionTask.open, tasks.values()), strict=True))
+        with _uncollected():
+            return tasks, dict(zip(tasks, self._pool.map(PartitionTask.open, tasks.values()), strict=True))
 
     def adopt(self, tasks: Mapping[int, PartitionTask]) -> None:
         """Hand records to these tasks from now on."""
@@ -144,11 +148,46 @@ class Tasks:
             ends = self._cluster.high_watermarks(self._cluster.names.events, positions or (0,))
         except Restart:
             return None
-        lag = {partition: max(0, ends[partition] - offset) for partition, offset in positions.items()}
+        lag = {
+            partition: 0 if self._nothing_follows(partition, offset, ends[partition]) else ends[partition] - offset
+            for partition, offset in positions.items()
+        }
         owned = self.owned()
         for partition in lag.keys() & owned.keys():
             self._metrics.lag.labels(str(partition)).set(lag[partition])
         return lag
+
+    def _nothing_follows(self, partition: int, offset: int, end: int) -> bool:
+        """Whether no record lies in `[offset, end)`: marks of transactions and what was compacted take offsets too.
+
+        It is looked up only where the position stands, and once for each pair of numbers. Raises Restart.
+        """
+        if offset >= end:
+            return True
+        stood, self._stood[partition] = self._stood.get(partition), (offset, end)
+        if stood != (offset, end):
+            self._holes.pop(partition, None)
+            return False
+        if partition not in self._holes:
+            try:
+                self._holes[partition] = not self._cluster.has_records(self._cluster.names.events, partition, offset)
+            except Stalled:
+                return False
+        return self._holes[partition]
+
+
+@contextlib.contextmanager
+def _uncollected() -> Iterator[None]:
+    """Recover without garbage collection, which doubles its time: it makes millions of objects, all of which stay.
+
+    Afterwards they are frozen, so that no later collection walks over them; they go when nothing refers to them.
+    """
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 class Watchdog:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 
 import pytest
+from confluent_kafka import Producer
 from confluent_kafka.admin import NewPartitions
 from hypothesis import given
 from hypothesis import strategies as st
@@ -130,3 +131,28 @@ def test_a_partition_count_that_grows_stops_workers_and_is_refused_at_the_next_s
         tasks_of(log)
     assert len(told.value.problems) == 1
     assert "has 4 partitions, but holds UID" in told.value.problems[0]
+
+
+def test_a_mark_of_a_transaction_at_the_end_is_no_work_that_waits(kafka_broker, monkeypatch):
+    """Else a worker that has read everything would be taken for stuck, and end, again and again."""
+    monkeypatch.setattr(tasks, "LOOK_S", 0.1)
+    log = Log(kafka_broker.bootstrap, partitions=1)
+    producer = Producer({"bootstrap.servers": log.bootstrap, "transactional.id": f"source-{log.prefix}"})
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    producer.produce(log.names.events, b"rubbish", b"u1", 0)
+    producer.commit_transaction(30)
+    worker, stop, told = tasks_of(log), threading.Event(), []
+    opened, _ = worker.prepare([0])
+    worker.adopt(opened)
+    assert worker.process({0: log.events(0)}, worker.owned()) == {0: 1}
+    worker.watch(stop, told.append)
+    assert poll(lambda: worker._lag({0: 1}) == {0: 0}, 20, 0.1)
+    assert not poll(lambda: told != [], 3, 0.1)
+    assert worker.healthy()
+    producer.begin_transaction()
+    producer.produce(log.names.events, b"more rubbish", b"u1", 0)
+    producer.commit_transaction(30)
+    assert poll(lambda: "stands at 1" in str(told), 20, 0.1)
+    stop.set()
+    worker.close()
