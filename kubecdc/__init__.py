@@ -9,19 +9,22 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from kubecdc.blaming import Blame, Field, blame, diff
     from kubecdc.chain import Break, Entry
     from kubecdc.errors import ChainBroken, KubecdcError, Misconfigured, Undecodable, Unreachable
     from kubecdc.folding import GapReport, Resolved, Resource
     from kubecdc.matching import Match
-    from kubecdc.reading import History, State, Subscription, gaps, replay, state, subscribe
+    from kubecdc.reading import History, State, Subscription, gaps, history, replay, state, subscribe
     from kubecdc.records import Cause, Change, Gap, Manager, ObjectOmitted, Op
 
 _HOMES = {
+    "Blame": "blaming",
     "Break": "chain",
     "Cause": "records",
     "ChainBroken": "errors",
     "Change": "records",
     "Entry": "chain",
+    "Field": "blaming",
     "Gap": "records",
     "GapReport": "folding",
     "History": "reading",
@@ -37,17 +40,22 @@ _HOMES = {
     "Subscription": "reading",
     "Undecodable": "errors",
     "Unreachable": "errors",
+    "blame": "blaming",
+    "diff": "blaming",
     "gaps": "reading",
+    "history": "reading",
     "replay": "reading",
     "state": "reading",
     "subscribe": "reading",
 }
 __all__ = [
+    "Blame",
     "Break",
     "Cause",
     "ChainBroken",
     "Change",
     "Entry",
+    "Field",
     "Gap",
     "GapReport",
     "History",
@@ -63,7 +71,10 @@ __all__ = [
     "Subscription",
     "Undecodable",
     "Unreachable",
+    "blame",
+    "diff",
     "gaps",
+    "history",
     "replay",
     "state",
     "subscribe",

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Literal, Self
 
-from kubecdc.chain import Break, Chain, Entry, Kind
+from kubecdc.chain import OBJECT_OPS, Break, Chain, Entry, Kind
 from kubecdc.codec import Codec
 from kubecdc.errors import ChainBroken, Misconfigured, Undecodable
 from kubecdc.folding import Fold, GapReport, Resolved, Resource, sorted_objects
@@ -269,6 +269,22 @@ def state(
             " ask for a later version, or give topics a longer --history"
         )
     return State(sorted_objects(found.objects), now.resolved(), now.gaps(), tuple(sorted(found.uncertain)))
+
+
+def history(
+    bootstrap: str,
+    uid: str,
+    *,
+    prefix: str = "kubecdc",
+    on_break: OnBreak = "raise",
+    schema_registry: str | None = None,
+    properties: Sequence[tuple[str, str]] = (),
+) -> tuple[Change, ...]:
+    """Every change of one object that the log has, oldest first; what compaction took is told by `Change.seq`."""
+    source = Source(bootstrap, prefix, schema_registry, properties)
+    match = Match(uid=uid, progress=False)
+    with Subscription(source, BEGINNING, follow=False, on_break=on_break, match=match) as log:
+        return tuple(change for change in log if change.uid == uid and change.op in OBJECT_OPS)
 
 
 def fold(source: Source, on_break: OnBreak, match: Match = EVERYTHING) -> Fold:
