@@ -52,8 +52,8 @@ def _step_faults(before: Change | None, change: Change) -> list[str]:
             faults.append(f"seq {change.seq} is its first, not 1")
         return faults
     begins = before.op is Op.DELETED
-    # A new epoch begins like a first start: what was forgotten before it is a SNAPSHOT of a new life.
-    anew = change.epoch > before.epoch and change.op is Op.SNAPSHOT and change.seq == 1
+    # A new epoch begins like a first start: what was forgotten before it begins a new life.
+    anew = change.epoch > before.epoch and change.seq == 1
     if begins and not anew and not (change.gap and change.gap.cause in _RETURNS):
         faults.append(f"{change.op} after its delete without RESURRECTED")
     allowed = {(before.seq or 0) + 1} | ({1} if begins else set())

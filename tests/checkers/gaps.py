@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from kubecdc.records import Cause, Change
+from kubecdc.records import Cause, Change, Op
 from kubecdc.versions import newer, not_newer
 from local.history import Committed
 from local.verdicts import Notes, ObjectId, object_id
@@ -89,7 +89,9 @@ def _fault(
         between = [c for c in own if newer(c.rv, change.prev_rv) and newer(change.rv or "", c.rv)]
         if len(between) < (gap.missed_at_least or 1):
             return f"{len(between)} versions lie between, {gap.missed_at_least} are claimed"
-    if gap.cause is Cause.MISSED_CREATE and not any(newer(change.rv or "", c.rv) for c in own):
+    # Old servers show a delete at the object's last version, which is then the one that was missed.
+    earlier = (c for c in own if newer(change.rv or "", c.rv) or (c.rv == change.rv and change.op is Op.DELETED))
+    if gap.cause is Cause.MISSED_CREATE and not any(c.kind == "PUT" for c in earlier):
         return "the object has no earlier version"
     if gap.cause is Cause.CONFLICT:
         return "a version has one content in this epoch"

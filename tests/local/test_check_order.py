@@ -34,6 +34,9 @@ def verdict(given: Evidence) -> Verdict:
             [*LIFE, change(Op.CREATED, "a", 12, seq=4, prev=11, gap=Cause.RESURRECTED)], id="back, still known"
         ),
         pytest.param([*LIFE[:2], change(Op.SNAPSHOT, "a", 4, seq=3, prev=10, epoch=2)], id="lower in a later epoch"),
+        pytest.param(
+            [*LIFE, change(Op.SNAPSHOT, "a", 4, seq=1, epoch=2)], id="back in a later epoch, forgotten by then"
+        ),
         pytest.param([LIFE[0], change(Op.GAP, "a", 9, gap=Cause.CONFLICT), LIFE[1]], id="a conflict is no version"),
         pytest.param([LIFE[0], change(Op.CREATED, "b", 2, seq=1), LIFE[1]], id="others do not matter"),
     ],
@@ -56,6 +59,11 @@ def test_lives_in_order_hold(log: list[Change]) -> None:
             [*LIFE, change(Op.DELETED, "a", 11, seq=4, prev=11)], "11 follows DELETED at 11", id="deleted twice"
         ),
         pytest.param([change(Op.SNAPSHOT, "a", 9, seq=1, epoch=2), LIFE[1]], "epoch 1 follows 2", id="back in epoch"),
+        pytest.param(
+            [*LIFE, change(Op.SNAPSHOT, "a", 4, seq=4, prev=11, epoch=2)],
+            "without RESURRECTED",
+            id="back unsaid, known",
+        ),
     ],
 )
 def test_disorder_is_refused(log: list[Change], says: str) -> None:
