@@ -34,9 +34,7 @@ def verdict(given: Evidence) -> Verdict:
             [*LIFE, change(Op.CREATED, "a", 12, seq=4, prev=11, gap=Cause.RESURRECTED)], id="back, still known"
         ),
         pytest.param([*LIFE[:2], change(Op.SNAPSHOT, "a", 4, seq=3, prev=10, epoch=2)], id="lower in a later epoch"),
-        pytest.param(
-            [*LIFE, change(Op.SNAPSHOT, "a", 4, seq=1, epoch=2)], id="back in a later epoch, forgotten by then"
-        ),
+        pytest.param([*LIFE, change(Op.SNAPSHOT, "a", 4, seq=1, epoch=2)], id="back, forgotten, in a later epoch"),
         pytest.param([LIFE[0], change(Op.GAP, "a", 9, gap=Cause.CONFLICT), LIFE[1]], id="a conflict is no version"),
         pytest.param([LIFE[0], change(Op.CREATED, "b", 2, seq=1), LIFE[1]], id="others do not matter"),
     ],
