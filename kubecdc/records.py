@@ -193,7 +193,8 @@ class UidState:
     """What a processor remembers of one UID; gone once the floor has passed its delete.
 
     `emitted_rv` is the last version in the log, lower than `rv` only where noise is dropped; `listed` names the running
-    relists that have shown it; `conflict` the digest already reported as CONFLICT.
+    relists that have shown it; `conflict` the digest already reported as CONFLICT. `tombstones` counts those that the
+    events topic still owes to a DELETED that was judged; -1: one came whose DELETED was compacted away.
     """
 
     cluster: str
@@ -215,6 +216,7 @@ class UidState:
     managers: tuple[Manager, ...]
     listed: tuple[str, ...]
     conflict: str
+    tombstones: int = 0
 
 
 @dataclass(frozen=True, slots=True)

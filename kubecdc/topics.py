@@ -52,7 +52,11 @@ class TopicSpec:
             "min.compaction.lag.ms": str(self.min_compaction_lag_ms),
             "max.message.bytes": str(self.max_message_bytes),
             "min.insync.replicas": str(self.min_insync),
-            **(OFTEN_CLEANED if self.min_compaction_lag_ms == 0 else {}),
+            **(
+                OFTEN_CLEANED
+                if self.min_compaction_lag_ms == 0
+                else {"delete.retention.ms": str(self.min_compaction_lag_ms)}
+            ),
         }
 
 

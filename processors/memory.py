@@ -34,6 +34,7 @@ class Memory:
     def __init__(self) -> None:
         self._resources: dict[ResourceKey, Living] = {}
         self._dead: dict[str, set[str]] = {}
+        self._doubtful: dict[str, set[str]] = {}
 
     def __len__(self) -> int:
         return sum(len(living.uids) for living in self._resources.values())
@@ -52,11 +53,25 @@ class Memory:
         name = (state.namespace, state.name)
         if not state.deleted:
             living.names[name] = state.uid
+            if state.tombstones < 0:
+                self._doubtful.setdefault(_stream(state), set()).add(state.uid)
             return
         if living.names.get(name) == state.uid:
             del living.names[name]
-        stream = wire.stream_name(state.cluster, state.group, state.resource, state.scope)
-        self._dead.setdefault(stream, set()).add(state.uid)
+        self._dead.setdefault(_stream(state), set()).add(state.uid)
+
+    def found(self, uid: str) -> list[UidState]:
+        """What is known of a UID, whatever its resource."""
+        return [living.uids[uid] for living in self._resources.values() if uid in living.uids]
+
+    def doubtful(self, stream: str, resource: ResourceKey) -> list[UidState]:
+        """The objects of a stream that live although a tombstone has come, in order."""
+        waiting, uids = self._doubtful.get(stream), self.of(resource).uids
+        if not waiting:
+            return []
+        states = [state for uid in sorted(waiting) if (state := uids.get(uid)) and state.tombstones < 0]
+        self._doubtful[stream] = {state.uid for state in states}
+        return states
 
     def dead(self, stream: str, resource: ResourceKey) -> Iterator[UidState]:
         """The deleted UIDs whose delete a stream has shown, in order; those that live again drop out here."""
@@ -75,3 +90,7 @@ class Memory:
         """Drop a deleted UID."""
         self.of((state.cluster, state.group, state.resource)).uids.pop(state.uid, None)
         self._dead.get(stream, set()).discard(state.uid)
+
+
+def _stream(state: UidState) -> str:
+    return wire.stream_name(state.cluster, state.group, state.resource, state.scope)

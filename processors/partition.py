@@ -93,13 +93,15 @@ class Partition:
             self._truncated = True
             self._src_offset = low_watermark - 1
 
-    def apply(self, offset: int, event: RawEvent | Undecodable | None, timestamp_ms: int, now_ms: int) -> None:
-        """Account for one record of the events topic; a repeated offset is ignored, None is a tombstone."""
+    def apply(
+        self, offset: int, event: RawEvent | Undecodable | None, timestamp_ms: int, now_ms: int, key: bytes = b""
+    ) -> None:
+        """Account for one record of the events topic; a repeated offset is ignored, None is a tombstone of `key`."""
         if offset <= self._src_offset:
             return
         self._src_offset = offset
         if event is None:
-            self._counters["tombstone"] += 1
+            self._tombstone(key)
             return
         fault = event if isinstance(event, Undecodable) else _fault(event)
         if isinstance(event, Undecodable) or fault is not None:
@@ -126,6 +128,7 @@ class Partition:
             stream, outputs = streams.mark(stream, event, Cause.COMPACTED if old else Cause.TRANSPORT_LOSS)
             stream = self._stream_outputs(name, stream, outputs, at)
             if stream.floor != before:
+                stream = self._infer_compacted(name, stream, at)
                 self._bury(name, stream)
         self._streams[name] = stream
         self._touched.add(name)
@@ -199,8 +202,27 @@ class Partition:
                 generation=event.generation,
                 managers=event.managers,
             )
+        if event.type is EventType.DELETED and known.tombstones >= 0:
+            state = replace(state, tombstones=known.tombstones + 1)
         if state is not known:
             self._write(state)
+
+    def _tombstone(self, key: bytes) -> None:
+        """Each DELETED has one after it; one too many is that of a DELETED which compaction has taken away."""
+        self._counters["tombstone"] += 1
+        for state in self._memory.found(key.decode(errors="replace")):
+            if state.tombstones > 0 or (state.tombstones == 0 and not state.deleted):
+                self._write(replace(state, tombstones=state.tombstones - 1))
+
+    def _infer_compacted(self, name: str, stream: StreamState, at: At) -> StreamState:
+        """Of deletes only the tombstones are left; below the floor they lie once no hole may reach above it."""
+        if stream.floor is None or any(session.holed for session in stream.sessions):
+            return stream
+        before, gap = self._written, Gap(Cause.COMPACTED, None, "its DELETED was compacted away, a tombstone was left")
+        for state in self._memory.doubtful(name, (stream.cluster, stream.group, stream.resource)):
+            if state.epoch < stream.epoch or newer(stream.floor, state.rv):
+                self._infer_delete(state, stream.epoch, stream.floor, gap, at)
+        return streams.counted(stream, self._written - before) if self._written > before else stream
 
     def _conflict(self, known: UidState, at: At) -> None:
         gap = Gap(Cause.CONFLICT, None, "the same version has other content; what came first stands")

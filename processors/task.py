@@ -190,16 +190,16 @@ class PartitionTask:
     def _changed(self, records: Sequence[Raw], counters: Counter[str]) -> Iterator[Pair]:
         """Apply the records one by one, and give what each of them changes."""
         memory, encode, now_ms = self._memory, self._changes.encode, int(time.time() * 1000)
-        for offset, timestamp_ms, _, value in records:
-            memory.apply(offset, self._decoded(value), timestamp_ms, now_ms)
-            for key, change in memory.take():
+        for offset, timestamp_ms, key, value in records:
+            memory.apply(offset, self._decoded(value), timestamp_ms, now_ms, key or b"")
+            for addressed, change in memory.take():
                 if change is None:
-                    yield key, None
+                    yield addressed, None
                     continue
                 written, omitted = fitting.fit(change, encode)
                 if omitted:
                     counters[fitting.COUNTER] += 1
-                yield key, written
+                yield addressed, written
 
     def _drained(self, counters: Counter[str]) -> Iterator[Pair]:
         """State and progress after the batch."""

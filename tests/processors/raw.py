@@ -58,8 +58,10 @@ class Feed:
         self.seqs[session] = seq + 1
         return self.put(raw(kind, uid, rv, session=session, seq=seq, **fields))
 
-    def put(self, event: RawEvent | Undecodable | None, timestamp_ms: int = 0, now_ms: int = 0) -> Feed:
-        self.partition.apply(self.offset, event, timestamp_ms, now_ms)
+    def put(
+        self, event: RawEvent | Undecodable | None, timestamp_ms: int = 0, now_ms: int = 0, key: bytes = b""
+    ) -> Feed:
+        self.partition.apply(self.offset, event, timestamp_ms, now_ms, key)
         self.offset += 1
         batch = self.partition.drain()
         self.log += batch.changes

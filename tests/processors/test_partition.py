@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kubecdc.errors import Undecodable
-from kubecdc.records import Op, Relist
+from kubecdc.records import Cause, Op, Relist
 from processors.partition import Partition
 from tests.processors.raw import Feed, T, raw
 
@@ -153,3 +153,39 @@ def test_deletes_of_a_list_that_proves_nothing_new_count_for_the_next_progress()
     feed.relist("9", {}, session="s2", previous="9").send(T.PROGRESS, rv="12", session="s2")
     assert feed.ops("u")[-1][0] == "DELETED"
     assert counts(feed)[-1] == ("9", "12", 1)
+
+
+def compacted(feed: Feed, uid: str) -> Feed:
+    """A DELETED that compaction has taken away, and the tombstone after it."""
+    feed.seqs["s1"] = feed.seqs.get("s1", 0) + 1
+    return feed.put(None, key=uid.encode())
+
+
+def test_a_delete_of_which_only_the_tombstone_is_left_is_inferred():
+    """Nothing else would ever say it: the producer has sent it, so neither a list nor an audit comes (G2)."""
+    feed = compacted(Feed().relist("6", {"u": "5", "v": "4"}), "u").send(T.PROGRESS, rv="20")
+    assert feed.ops("u")[-1][0] != "DELETED", "the delete may lie above the first PROGRESS after it"
+    feed.restarted().send(T.PROGRESS, rv="30")
+    gone = feed.of("u")[-1]
+    assert (gone.op, gone.inferred, gone.after_rv, gone.upto_rv) == (Op.DELETED, True, "5", "30")
+    assert gone.gap is not None
+    assert gone.gap.cause is Cause.COMPACTED
+    assert [value for key, value in feed.log if key == b"u"][-1] is None
+    assert feed.ops("v") == [("SNAPSHOT", "4", 1)]
+
+
+def test_the_tombstone_of_a_delete_that_was_judged_is_nothing_new():
+    """Whatever the verdict was, and whoever lives by the time it comes."""
+    feed = Feed().relist("6", {"u": "5"}).send(T.DELETED, "u", "9").put(None, key=b"u")
+    feed.send(T.DELETED, "u", "9", session="s2").relist("12", {"u": "8"}, session="s3", previous="6")
+    assert feed.ops("u")[-1][0] == "CREATED", "a consistent list shows it alive: RESURRECTED"
+    feed.restarted().put(None, key=b"u").send(T.PROGRESS, rv="20").send(T.PROGRESS, rv="30")
+    assert feed.ops("u")[-1][0] == "CREATED"
+    feed.send(T.DELETED, "u", "7").put(None, key=b"u").send(T.PROGRESS, rv="40").send(T.PROGRESS, rv="50")
+    assert feed.ops("u")[-1][0] == "CREATED", "a stale DELETED has a tombstone as well"
+
+
+def test_an_object_that_is_shown_alive_again_is_not_deleted_for_an_old_tombstone():
+    feed = compacted(Feed().relist("6", {"u": "5"}), "u").send(T.MODIFIED, "u", "15")
+    feed.send(T.PROGRESS, rv="20").send(T.PROGRESS, rv="30")
+    assert feed.ops("u")[-1] == ("UPDATED", "15", 2)
