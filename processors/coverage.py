@@ -28,6 +28,7 @@ class Coverage:
     epoch: int
     floor: str | None = None
     floor_before: str | None = None
+    epoch_before: int = 0
     raised_at: int = -1
     lost: bool = False
     count: int = 0
@@ -52,9 +53,17 @@ class Coverage:
     def begin(self, epoch: int) -> None:
         """Enter a later epoch."""
         if epoch > self.epoch:
-            self.floor_before = self.floor or self.floor_before
+            if self.floor is not None:
+                self.floor_before, self.epoch_before = self.floor, self.epoch
             self.epoch, self.floor, self.count = epoch, None, 0
             self._proven = self._doubtful = self._inside = False
+
+    def passed(self, epoch: int, rv: str) -> bool:
+        """The floor, or that of the epoch before where this one has none yet, lies at or above a version."""
+        epoch_now, floor = (
+            (self.epoch, self.floor) if self.floor is not None else (self.epoch_before, self.floor_before)
+        )
+        return floor is not None and (epoch < epoch_now or (epoch == epoch_now and not newer(rv, floor)))
 
     def prove(self) -> None:
         """A list of this epoch is known to have been complete."""

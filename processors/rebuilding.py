@@ -19,7 +19,6 @@ from dataclasses import dataclass, replace
 from kubecdc import wire
 from kubecdc.errors import Undecodable
 from kubecdc.records import Change, EventType, Op, Progress, RawEvent, SessionState, StreamState, UidState
-from kubecdc.versions import newer
 from processors.coverage import Coverage
 from processors.partition import Partition, StateRecord
 
@@ -94,14 +93,14 @@ class Rebuild:
         """Where the changes topic ends, and its last record lies: between them one offset is the commit's own."""
         self._cut |= high_watermark - last_offset > COMMIT_MARKER + 1
 
-    def event(self, offset: int, event: RawEvent | Undecodable | None, timestamp_ms: int) -> None:
+    def event(self, offset: int, event: RawEvent | Undecodable | None, timestamp_ms: int, key: bytes = b"") -> None:
         """The next record of the events topic; those behind `src_offset` are ignored."""
         if offset > self.src_offset:
             return
         ends = isinstance(event, RawEvent) and event.type is EventType.RELIST_END
         if ends:
             self._take()
-        self._shadow.apply(offset, event, timestamp_ms, timestamp_ms)
+        self._shadow.apply(offset, event, timestamp_ms, timestamp_ms, key)
         if isinstance(event, RawEvent) and ends:
             self._listed(event)
 
@@ -203,9 +202,9 @@ class Rebuild:
         """The floor has passed this delete since: a worker has forgotten it."""
         change = last.change
         coverage = self._covered(change)
-        if change.op is not Op.DELETED or coverage.floor is None or coverage.raised_at < last.place:
+        if change.op is not Op.DELETED or coverage.raised_at < last.place:
             return False
-        return change.epoch < coverage.epoch or not newer(change.rv or "", coverage.floor)
+        return coverage.passed(change.epoch, change.rv or "")
 
     def _state(self, last: _Last) -> UidState:
         change = last.change
@@ -229,7 +228,7 @@ class Rebuild:
 
 
 def of_change(change: Change, shadow: UidState | None, conflict: str) -> UidState:
-    """A UID's state from its latest change alone; `shadow` tells which running lists have shown it."""
+    """A UID's state from its latest change alone; `shadow` tells which running lists have shown it, and what is owed."""
     deleted = change.op is Op.DELETED
     return UidState(
         cluster=change.cluster,
@@ -251,6 +250,7 @@ def of_change(change: Change, shadow: UidState | None, conflict: str) -> UidStat
         managers=(),
         listed=() if deleted or shadow is None else shadow.listed,
         conflict=conflict,
+        tombstones=shadow.tombstones if shadow is not None else 0,
     )
 
 

@@ -131,14 +131,14 @@ class Log:
     def oracle(self, partition: int) -> list[Entry]:
         """What one uninterrupted task would write for the events topic as it is, computed in memory."""
         memory = Partition(partition)
-        for offset, timestamp_ms, _, value in self.events(partition):
+        for offset, timestamp_ms, key, value in self.events(partition):
             event: RawEvent | Undecodable | None = None
             if value is not None:
                 try:
                     event = self._codec.decode(value)
                 except Undecodable as error:
                     event = error
-            memory.apply(offset, event, timestamp_ms, timestamp_ms)
+            memory.apply(offset, event, timestamp_ms, timestamp_ms, key or b"")
         return [(key, None if change is None else _timeless(change)) for key, change in memory.drain().changes]
 
     def exact(self) -> bool:

@@ -15,7 +15,7 @@ from tests.processors.raw import raw
 T = EventType
 UIDS = ("a", "b", "c")
 STREAM = wire.stream_name("c", "", "configmaps", "")
-FIRST = st.sampled_from(["whole", "whole", "short", "open", "resumed", "progress"])
+FIRST = st.sampled_from(["whole", "whole", "short", "open", "resumed", "inside"])
 MORE = st.lists(
     st.one_of(
         st.tuples(st.just("put"), st.sampled_from(UIDS), st.sampled_from(["s1", "s2"])),
@@ -38,7 +38,7 @@ STEPS = st.tuples(FIRST, MORE).map(lambda drawn: [first_step(drawn[0]), *drawn[1
 
 
 def first_step(how: str) -> tuple[str, str, str]:
-    return (how, "", "s1") if how in ("resumed", "progress") else ("list", how, "s1")
+    return (how, "", "s1") if how in ("resumed", "inside") else ("list", how, "s1")
 
 
 @dataclass
@@ -52,6 +52,7 @@ class Script:
     alive: dict[str, tuple[str, str]] = field(default_factory=dict)
     lives: int = 0
     lists: int = 0
+    watching: set[str] = field(default_factory=set)
 
     def run(self, steps) -> Script:
         for action, what, session in steps:
@@ -111,16 +112,25 @@ class Script:
             self.events.append((uid.encode(), None))
 
     def _progress(self, _: str, session: str) -> None:
-        self.add(T.PROGRESS, None, str(self.rv), session)
+        """Only a session that watches can say how far it is: one that lists for the first time cannot."""
+        if session in self.watching:
+            self.add(T.PROGRESS, None, str(self.rv), session)
+
+    def _inside(self, _: str, session: str) -> None:
+        """The log begins inside a session."""
+        self.seqs[session] = 3
+        self.watching.add(session)
+        self._progress(_, session)
 
     def _resumed(self, _: str, session: str) -> None:
+        self.watching.add(session)
         self.add(T.RESUMED, None, str(self.rv), session)
 
     def _hole(self, _: str, session: str) -> None:
         self.seqs[session] = self.seqs.get(session, 0) + 1
 
     def _lost(self, _: str, session: str) -> None:
-        self.add(T.COVERAGE_LOST, None, str(self.rv), session)
+        self.add(T.COVERAGE_LOST, None, str(self.rv) if session in self.watching else None, session)
 
     def _list(self, how: str, session: str) -> None:
         self.lists += 1
@@ -128,7 +138,9 @@ class Script:
         self.add(T.RELIST_START, None, None, session, relist=relist)
         for name, (uid, rv) in list(self.alive.items()):
             self.add(T.LISTED, uid, rv, session, relist=relist, name=name, **self._content(rv))
+        self.watching.discard(session)
         if how != "open":
+            self.watching.add(session)
             expected = len(self.alive) + (how == "short")
             self.add(T.RELIST_END, None, None, session, relist=replace(relist, expected=expected))
 
