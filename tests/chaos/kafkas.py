@@ -117,9 +117,12 @@ class Kafkas:
             return free
 
     def fill_disk(self, seconds: float) -> bool:
-        """Fill the disk until the broker gives up, make room, start it again; False without a small disk."""
-        with alone(self._harm) as free:
-            return free and self._disk is not None and self._fill(self._disk / FILLER, seconds)
+        """Fill the disk until the broker gives up, make room, start it again; False without a small disk.
+
+        It happens once or twice in a run, so it waits until the brokers are well.
+        """
+        with self._harm:
+            return self._disk is not None and self._fill(self._disk / FILLER, seconds)
 
     def _fill(self, filler: Path, seconds: float) -> bool:
         broker = self.brokers[0]
