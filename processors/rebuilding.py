@@ -158,6 +158,8 @@ class Rebuild:
         coverage = self._coverage.get(name)
         if coverage is None or after is None or not after.complete or after.epoch != coverage.epoch:
             return
+        if after.before_epoch is not None:  # a session that began inside of the epoch completed it, not this list
+            return
         if before is None or not before.complete or before.epoch < event.epoch or before.before_epoch:
             coverage.prove()
 
@@ -228,7 +230,7 @@ class Rebuild:
 
 
 def of_change(change: Change, shadow: UidState | None, conflict: str) -> UidState:
-    """A UID's state from its latest change alone; `shadow` tells which running lists have shown it, and what is owed."""
+    """A UID's state from its latest change alone; `shadow` tells which running lists have shown it, what is owed."""
     deleted = change.op is Op.DELETED
     return UidState(
         cluster=change.cluster,
