@@ -25,7 +25,16 @@ REQUEST_FAULTS = (
 STORE_FAULTS = ("history_compacted", "server_lags", "kind_gone", "kind_moved")
 RESTORES = ("restored", "restored_bumped")
 BROKER_FAULTS = ("broker_away", "ack_lost", "append_twice", "state_compacted")
-LOSSES = ("record_lost", "record_corrupted", "poison", "events_compacted", "events_cut_off")
+LOSSES = (
+    "record_lost",
+    "item_lost",
+    "delete_lost",
+    "marker_lost",
+    "record_corrupted",
+    "poison",
+    "events_compacted",
+    "events_cut_off",
+)
 PRODUCER_FAULTS = ("producer_killed", "producer_frozen", "producer_stopped")
 WORKER_FAULTS = (
     "crash_in_recovery", "crash_after_begin", "crash_after_produce", "crash_before_commit",

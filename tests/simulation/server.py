@@ -21,7 +21,7 @@ from tests.simulation.world import Kind, Version, World, living
 
 TICK_S = (0.08, 0.5)
 BOOKMARK_S = 4.0
-INITIAL_PER_TICK = 15
+INITIAL_PER_TICK = 5
 STALE_APART_S = 15.0
 
 Answer = frames.Page | frames.Broken | frames.ServerError | Unreachable

@@ -11,7 +11,7 @@ from random import Random
 from typing import TYPE_CHECKING
 
 from kubecdc.errors import Unreachable
-from kubecdc.records import Position
+from kubecdc.records import EventType, Position, RawEvent
 from tests.simulation.log import Codec, Ref
 
 if TYPE_CHECKING:
@@ -94,6 +94,9 @@ class Sink:
         simulation = self._simulation
         for key, value in records:
             simulation.log.append(partition, simulation.schedule.now_ms, key, value)
+            if value is not None and simulation.armed and _struck(simulation, partition, value.record):
+                simulation.log.events[partition][-1].gone = "lost"
+                simulation.lost.add(partition)
 
     def _arrive(self, partition: int) -> None:
         """A request reaches the broker."""
@@ -127,3 +130,14 @@ class Sink:
         position = self._positions.pop(key, None)
         if position is not None and not self._dead:
             self._simulation.log.positions[key.decode()] = position
+
+
+def _struck(simulation: Simulation, partition: int, record: object) -> bool:
+    """A loss that waits for a record of this kind strikes it before anybody has read it."""
+    if not isinstance(record, RawEvent):
+        return False
+    if record.type is EventType.LISTED:
+        return simulation.take("item_lost", partition)
+    if record.type is EventType.DELETED:
+        return simulation.take("delete_lost", partition)
+    return record.uid is None and simulation.take("marker_lost", partition)
