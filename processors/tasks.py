@@ -116,7 +116,7 @@ class Tasks:
 
         False while a rebalance is under way: then nothing is ours, but nothing says that this will stay so.
         """
-        return self._assigned
+        return self._assigned and all(task.recovered for task in self.owned().values())
 
     def healthy(self) -> bool:
         """Whether the watchdog looks, and sees work being done; it ends the process itself where it still can."""
