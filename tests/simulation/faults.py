@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 ANY = (Verb.LIST, Verb.WATCH, Verb.WATCHLIST)
 WRITES_MAX = 14
+LATER = (WITHHOLD, "cut_in_batch")  # they strike with what the stream sends next
 
 ARMED: dict[str, tuple[tuple[Verb, ...], object, bool]] = {
     "instant_close": ((Verb.WATCH,), None, False),
@@ -50,7 +51,7 @@ def carry_out(simulation: Simulation, step: Step) -> None:
             simulation.world.write()
     elif step.kind in STREAM_FAULTS or step.kind == WITHHOLD:
         stream = chosen(simulation.server.streams, step.pick)
-        if stream is not None and stream.initial is None and stream.suffer(step.kind) and step.kind != WITHHOLD:
+        if stream is not None and stream.initial is None and stream.suffer(step.kind) and step.kind not in LATER:
             simulation.hit(step.kind)
     elif step.kind in REQUEST_FAULTS and step.kind != "forbidden":
         verbs, answer, later = ARMED[step.kind]

@@ -18,6 +18,7 @@ from processors.partition import Batch, Partition
 from processors.rules import Verdict
 from producer import listing, positions, published, session, state, watching
 from producer.signals import Checkpoint, Mark
+from tests.simulation.plan import plan
 
 Patch = tuple[object, str, Any]
 
@@ -299,6 +300,38 @@ def progress_is_told_at_the_version_seen() -> list[Patch]:
         return after, told
 
     return [(module, "tell", tell) for module in (state, watching, session)]
+
+
+LOST = ("record_lost", "item_lost", "delete_lost", "marker_lost", "record_corrupted")
+# Which faults bring a bug to light: seeds that have most of them are tried first.
+SHOWN_BY: Mapping[str, tuple[str, ...]] = {
+    "streamed_list_is_evidence": (),
+    "wrong_count_sweeps_all_the_same": ("item_lost", "expired_mid_stream", "frame_garbled", "history_compacted"),
+    "floor_is_raised_despite_a_hole": LOST,
+    "hole_ends_at_the_next_progress": ("delete_lost", "marker_lost"),
+    "repeated_delivery_is_not_noticed": ("append_twice",),
+    "epoch_is_not_begun": ("restored", "restored_bumped"),
+    "position_advances_past_a_deleted": ("cut_in_batch",),
+    "position_is_stored_before_the_acknowledgement": ("producer_killed", "broker_away"),
+    "broken_frame_is_skipped": ("frame_garbled",),
+    "stale_list_is_used": ("stale_list",),
+    "list_goes_on_after_other_pages": ("pages_mixed",),
+    "watch_begins_at_the_last_version_seen": ("cut_in_batch", "watch_cut"),
+    "expired_watch_resumes_without_a_list": ("expired_mid_stream",),
+    "audit_finds_nothing": ("withhold",),
+    "progress_is_told_at_the_version_seen": ("producer_killed", "cut_in_batch"),
+}
+
+
+def likely(name: str, seeds: int) -> list[int]:
+    """Seeds in the order in which they are likely to show a bug; two producers and streamed lists come first."""
+    kinds = SHOWN_BY.get(name, ())
+
+    def rank(seed: int) -> tuple[int, int, int]:
+        of = plan(seed)
+        return -sum(step.kind in kinds for step in of.steps), -(of.producers + 2 * of.watchlist), seed
+
+    return sorted(range(seeds), key=rank)
 
 
 MUTATIONS: Mapping[str, Callable[[], list[Patch]]] = {

@@ -14,6 +14,7 @@ DURATION_S = 60.0
 WRITES = 110  # steps that write, of a few commits each
 
 STREAM_FAULTS = (
+    "cut_in_batch",
     "watch_ended", "watch_cut", "frame_cut", "frame_garbled", "frame_twice", "frame_older", "error_in_stream",
     "throttled_in_stream", "expired_mid_stream", "watch_mute",
 )  # fmt: skip

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from random import Random
 from typing import Any
 
@@ -206,11 +207,13 @@ class Stream:
         self.closed = False
         self.mute_until = 0.0
         self.withhold = 0
+        self.cut_next = False
         self.sent: list[Version] = []
         self.initial: list[Version] | None = None
         self._post = post
         self._cursor = 0
         self._endless = False
+        self._batch = 0
         self._opened = server.schedule.now
         self._bookmark_at = server.schedule.now + BOOKMARK_S
         server.streams.append(self)
@@ -261,13 +264,26 @@ class Stream:
             if self.server.schedule.now >= self._bookmark_at:
                 self._bookmark_at = self.server.schedule.now + BOOKMARK_S
                 lines.append(_bookmark(self.server.view()))
+        if lines and self.cut_next:
+            lines = lines[: self._cut_at()]
+            self.server.hit("cut_in_batch")
         if lines:
             self.send(b"".join(lines))
+        if lines and self.cut_next:
+            self.end(clean=False)
+
+    def _cut_at(self) -> int:
+        """How much of a batch comes before the connection breaks; between deletes of one version, if there are any."""
+        sent = self.sent[-self._batch :]
+        pairs = pairwise(sent)
+        shared = [place for place, (one, other) in enumerate(pairs, 1) if one.rv == other.rv]
+        return shared[0] if shared else self.server.rng.randrange(self._batch + 1)
 
     def _events(self) -> list[bytes]:
         view = self.server.view()
         history = self.kind.history
         lines = []
+        before = len(self.sent)
         while self._cursor < len(history) and history[self._cursor].rv <= view:
             version = history[self._cursor]
             self._cursor += 1
@@ -280,6 +296,7 @@ class Stream:
                 continue
             self.sent.append(version)
             lines.append(version.line)
+        self._batch = len(self.sent) - before
         return lines
 
     def send(self, data: bytes) -> None:
@@ -338,6 +355,8 @@ class Stream:
             case "watch_mute":
                 self.mute_until = self.server.schedule.now + 6.0
                 self.later(5.0, lambda: self.end(clean=False))
+            case "cut_in_batch":
+                self.cut_next = True
             case "withhold":
                 self.withhold = 1
             case _:
