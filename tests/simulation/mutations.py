@@ -236,11 +236,6 @@ def broken_frame_is_skipped() -> list[Patch]:
     return [(session, "TABLE", {**session.TABLE, (skip.phase, skip.signal): skip})]
 
 
-def stale_list_is_used() -> list[Patch]:
-    """A list older than what was read is as good as any."""
-    return [(listing, "contradicts", lambda session, answer: False)]
-
-
 def list_goes_on_after_other_pages() -> list[Patch]:
     """Pages of different versions are put together."""
     right = listing._next_page
@@ -314,7 +309,6 @@ SHOWN_BY: Mapping[str, tuple[str, ...]] = {
     "position_advances_past_a_deleted": ("cut_in_batch",),
     "position_is_stored_before_the_acknowledgement": ("producer_killed", "broker_away"),
     "broken_frame_is_skipped": ("frame_garbled",),
-    "stale_list_is_used": ("stale_list",),
     "list_goes_on_after_other_pages": ("pages_mixed",),
     "watch_begins_at_the_last_version_seen": ("cut_in_batch", "watch_cut"),
     "expired_watch_resumes_without_a_list": ("expired_mid_stream",),
@@ -356,7 +350,6 @@ MUTATIONS: Mapping[str, Callable[[], list[Patch]]] = {
         position_advances_past_a_deleted,
         position_is_stored_before_the_acknowledgement,
         broken_frame_is_skipped,
-        stale_list_is_used,
         list_goes_on_after_other_pages,
         watch_begins_at_the_last_version_seen,
         expired_watch_resumes_without_a_list,
