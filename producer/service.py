@@ -12,14 +12,12 @@ import queue
 import secrets
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
 from kubecdc import errors, wire
 from kubecdc.codec import Codec, SchemaIds
-from kubecdc.records import Position
-from kubecdc.versions import order, well_formed
 from producer import session
 from producer.cluster import Cluster
 from producer.convert import Context
@@ -34,6 +32,7 @@ from producer.selection import Discovery, ResourceInfo, Selection, choose, diff,
 from producer.settings import ProducerSettings
 from producer.signals import AuditDue, Back, Gone, Moved, Overtaken, Start, Stop
 from producer.sink import Sink
+from producer.stored import StoredPositions
 
 log = logging.getLogger(__name__)
 
@@ -48,6 +47,14 @@ Key = tuple[str, str, str]  # group, resource, scope
 def now_ms() -> int:
     """Wall clock in epoch milliseconds, for `observed_at`."""
     return time.time_ns() // 1_000_000
+
+
+def scopes(info: ResourceInfo, namespaces: Sequence[str]) -> Sequence[str]:
+    """What sessions of a kind are confined to: nothing, or each of the namespaces, where it has any."""
+    if namespaces and not info.namespaced:
+        log.info("%s has no namespaces and is left out, since namespaces are given", info.name)
+        return ()
+    return namespaces or ("",)
 
 
 class Producer:
@@ -82,7 +89,7 @@ class Producer:
         self._drivers: dict[Key, Driver] = {}
         self._parked: set[Key] = set()
         self._selection = Selection(())
-        self._positions: dict[str, Position] = {}
+        self._positions = StoredPositions(sink.positions, self._codecs[1])
         self._streamed = False
         self._ready = threading.Event()
         self._killed = threading.Event()
@@ -129,9 +136,8 @@ class Producer:
             raise errors.Misconfigured(*selection.problems)
         for sentence in selection.awaited:
             log.warning("%s", sentence)
-        self._read_positions()
-        epochs = {stream: position.epoch for stream, position in self._positions.items()}
-        self._past = Past(self._sink.state, self._state, epochs)
+        self._positions.refresh()
+        self._past = Past(self._sink.state, self._state, self._positions.epochs())
         self._selection = selection
         for kind in selection.resources:
             self._appeared(kind)
@@ -174,7 +180,7 @@ class Producer:
                 pause = min(CONFIRM_S, interval) if doubtful else interval
                 if not doubtful:
                     found.put(last)
-                self._read_positions()
+                self._positions.refresh()
                 found.put(None)
             except errors.KubecdcError as error:
                 log.warning("discovery: %s", error)
@@ -182,7 +188,7 @@ class Producer:
     def _catch_up(self) -> None:
         """Take over the epochs that other producers have begun."""
         for (group, resource, scope), driver in self._drivers.items():
-            position = self._positions.get(wire.stream_name(self._cluster.name, group, resource, scope))
+            position = self._positions.of(wire.stream_name(self._cluster.name, group, resource, scope))
             if position is not None and position.epoch > driver.epoch:
                 log.warning("%s: another producer has begun epoch %d", driver.name, position.epoch)
                 driver.order(Overtaken(position.rv, position.epoch))
@@ -211,19 +217,11 @@ class Producer:
     def _keys(self, info: ResourceInfo) -> list[Key]:
         return [key for key in self._drivers if key[:2] == info.key]
 
-    def _scopes(self, info: ResourceInfo) -> Iterator[str]:
-        if not self._watch.namespaces:
-            yield ""
-        elif info.namespaced:
-            yield from self._watch.namespaces
-        else:
-            log.info("%s has no namespaces and is left out, since namespaces are given", info.name)
-
     def _target(self, info: ResourceInfo, scope: str) -> Target:
         return Target(info, scope, self._watch.page_size)
 
     def _appeared(self, info: ResourceInfo) -> None:
-        for scope in self._scopes(info):
+        for scope in scopes(info, self._watch.namespaces):
             key = (*info.key, scope)
             if key in self._parked:
                 self._parked.discard(key)
@@ -252,30 +250,12 @@ class Producer:
             machine, self._target(info, scope), self._cluster, publisher, metrics, self._progress,
             recall=partial(self._past.recall, stream),
         )  # fmt: skip
-        position = self._positions.get(stream)
+        position = self._positions.of(stream)
         labels = {"resource": info.name, "scope": scope, "session": session_id}
         began = f"after {position.rv}" if position else "with a list"
         log.info("%s starts %s", driver.name, began, extra=labels | {"version": position.rv if position else None})
         begin(driver, Start(position.rv, position.epoch) if position else Start(None, 1))
         return driver
-
-    def _read_positions(self) -> None:
-        """Take over what is stored: the furthest counts, since producers of one cluster store in turns.
-
-        Raises Unreachable.
-        """
-        for stream, stored in self._sink.positions():
-            try:
-                position = self._codecs[1].decode(stored) if stored is not None else None
-            except errors.Undecodable as error:
-                log.warning("a stored position of %s cannot be read and does not count: %s", stream, error)
-                continue
-            if position is None:
-                self._positions.pop(stream, None)
-            elif isinstance(position, Position) and well_formed(position.rv):
-                known = self._positions.get(stream)
-                if known is None or (position.epoch, order(position.rv)) > (known.epoch, order(known.rv)):
-                    self._positions[stream] = position
 
     def _end(self) -> None:
         """Stop all sessions; what is not acknowledged in time will be read again at the next start."""

@@ -1,0 +1,60 @@
+"""The stored positions of a cluster's streams, as all of its producers have left them.
+
+Of each stream the one that reaches furthest counts, not the last: several producers store in turns, and one that has
+not noticed a restore yet stores positions of an epoch that is over. One thread reads, others may ask.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable
+
+from kubecdc.codec import Codec
+from kubecdc.errors import Undecodable
+from kubecdc.records import Position
+from kubecdc.versions import order, well_formed
+
+log = logging.getLogger(__name__)
+
+
+class StoredPositions:
+    """`read` is that of a `producer.sink.Sink`: what was stored, and at each call what has been stored since."""
+
+    def __init__(self, read: Callable[[], Iterable[tuple[str, bytes | None]]], codec: Codec) -> None:
+        self._read = read
+        self._codec = codec
+        self._furthest: dict[str, Position] = {}
+
+    def refresh(self) -> None:
+        """Take over what has been stored; None takes a stream's position back. Raises Unreachable."""
+        for stream, stored in self._read():
+            if stored is None:
+                self._furthest.pop(stream, None)
+                continue
+            position = self._decoded(stream, stored)
+            known = self._furthest.get(stream)
+            if position is not None and (known is None or _reach(position) > _reach(known)):
+                self._furthest[stream] = position
+
+    def of(self, stream: str) -> Position | None:
+        """The position of a stream, if there is one."""
+        return self._furthest.get(stream)
+
+    def epochs(self) -> dict[str, int]:
+        """The epoch of each stream."""
+        return {stream: position.epoch for stream, position in self._furthest.items()}
+
+    def _decoded(self, stream: str, stored: bytes) -> Position | None:
+        try:
+            position = self._codec.decode(stored)
+            if isinstance(position, Position) and well_formed(position.rv):
+                return position
+            why = "it is no position"
+        except Undecodable as error:
+            why = str(error)
+        log.warning("a stored position of %s does not count: %s", stream, why)
+        return None
+
+
+def _reach(position: Position) -> tuple[int, tuple[int, str]]:
+    return position.epoch, order(position.rv)

@@ -1,0 +1,51 @@
+"""Of what several producers have stored, the position that reaches furthest counts, whoever wrote last."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from kubecdc.codec import Codec
+from kubecdc.records import Position, Progress
+from producer.stored import StoredPositions
+
+CODEC = Codec()
+
+
+def at(epoch: int, rv: str) -> bytes:
+    return CODEC.encode(Position("c", "", "pods", "", epoch, rv, "v1", "s", 1))
+
+
+def reach(found: Position | None) -> tuple[int, str] | None:
+    return found and (found.epoch, found.rv)
+
+
+def test_the_furthest_of_the_last_epoch_counts_over_all_reads() -> None:
+    news = [
+        [("s", at(1, "900")), ("s", at(2, "99")), ("s", at(2, "100"))],
+        [("s", at(2, "98")), ("s", at(1, "1000"))],
+        [],
+    ]
+    stored = StoredPositions(lambda: news.pop(0), CODEC)
+    assert stored.of("s") is None
+    for _ in range(3):
+        stored.refresh()
+        assert reach(stored.of("s")) == (2, "100")
+    assert stored.epochs() == {"s": 2}
+    assert stored.of("other") is None
+
+
+def test_a_position_that_was_taken_back_counts_no_more() -> None:
+    stored = StoredPositions(lambda: [("s", at(3, "5")), ("s", None), ("s", at(1, "7"))], CODEC)
+    stored.refresh()
+    assert reach(stored.of("s")) == (1, "7")
+
+
+@pytest.mark.parametrize("bad", [b"", b"damaged", CODEC.encode(Progress(1)), at(9, "007"), at(9, "")])
+def test_what_is_no_position_is_told_and_does_not_count(bad: bytes, caplog: pytest.LogCaptureFixture) -> None:
+    stored = StoredPositions(lambda: [("s", at(1, "5")), ("s", bad)], CODEC)
+    with caplog.at_level(logging.WARNING):
+        stored.refresh()
+    assert reach(stored.of("s")) == (1, "5")
+    assert "a stored position of s does not count" in caplog.text
