@@ -31,7 +31,7 @@ def test_every_guarantee_holds_in_every_seed(first: int):
 def test_a_seed_gives_the_same_run_twice():
     one, other = (Simulation(plan(3)).run() for _ in range(2))
     assert one.hits == other.hits
-    assert one.history.raw == other.history.raw
+    assert repr(one.history.raw) == repr(other.history.raw)  # errors in it are compared by what they say
     assert [record.change for record in one.history.log] == [record.change for record in other.history.log]
 
 
