@@ -119,7 +119,7 @@ class Stage:
         produce = ["produce", "--bootstrap", self.kafkas.clients, "--prefix", PREFIX, "--cluster", CLUSTER]
         produce += ["--kubeconfig", str(self.world.kubeconfig), "--resources", ",".join(names)]
         produce += ["--redaction-key-file", str(key), "--progress-interval", "1", "--backoff-max", "2"]
-        produce += ["--audit-interval", "60", "--inactivity", "20", "--discovery-interval", "5"]
+        produce += ["--audit-interval", "60", "--discovery-interval", "5"]
         process = ["process", "--bootstrap", self.kafkas.clients, "--prefix", PREFIX, "--runtime", plan.runtime]
         process += ["--session-timeout", str(SESSION_S)]
         commands = {f"producer-{number}": produce for number in range(1, plan.producers + 1)}
@@ -152,7 +152,7 @@ def _settled(stage: Stage, storm: Storm) -> Case:
     resolved = settling.Resolved(stage.changes, stage.world.truths(), expected)
     if not settling.wait_until(resolved, CATCH_UP_S):
         say(f"not resolved after {CATCH_UP_S:.0f} s: {resolved.missing}")
-    if not settling.wait_until(lambda: settling.same_state(stage.changes, stage.client, expected), 30):
+    if not settling.wait_until(lambda: settling.same_state(stage.changes, stage.client, expected), CATCH_UP_S):
         say("the log's state is not what the server lists")
     verify = settling.verify([*stage.verify_command])
     listed = settling.listed(stage.client, expected)
