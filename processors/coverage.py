@@ -19,7 +19,7 @@ AFTER_A_LIST = frozenset({Cause.RELIST_WINDOW, Cause.EPOCH_CHANGE})
 
 @dataclass(slots=True)
 class Coverage:
-    """Fed with the stream's changes in their order; `place` is a counter that rises with them.
+    """Fed with the stream's changes in their order; `place` is the source offset that each of them comes from.
 
     `count` is never too high: of an interval older than the history window, records may have been compacted away.
     """

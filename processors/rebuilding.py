@@ -74,10 +74,10 @@ class Rebuild:
 
     def change(self, key: bytes, change: Change | None) -> None:
         """The next record of the changes topic."""
-        self._place += 1
         if change is None:
             self._tombstone(key.decode(errors="replace"))
             return
+        self._place = change.source.offset  # a marker's deletes and its rise of the floor are one step
         self.src_offset, self._cut = max(self.src_offset, change.source.offset), False
         if change.uid is not None and change.op is Op.GAP:
             self._conflicts[change.uid] = change

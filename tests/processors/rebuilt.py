@@ -171,6 +171,14 @@ class Folded:
                     self.state[key] = record
         return self
 
+    def keyed(self, log: list[tuple[bytes, RawEvent | None]], start: int = 0) -> Folded:
+        """Feed a log with its keys, so that tombstones count; from an offset on."""
+        for offset in range(start, len(log)):
+            key, event = log[offset]
+            self.partition.apply(offset, event, 0, 0, key)
+            self.changes += self.partition.drain().changes
+        return self
+
 
 def folded(events: list[tuple[int, RawEvent | None]], noise: str = "emit") -> Folded:
     return Folded(Partition(0, noise=noise)).feed(events)
