@@ -61,8 +61,8 @@ class Driver(threading.Thread):
         cluster: Cluster,
         publisher: Publisher,
         metrics: StreamMetrics,
-        progress: Progress,
         *,
+        progress: Progress,
         recall: Callable[[], Recalled] = unknown,
     ) -> None:
         super().__init__(name=f"{target.kind.name} {target.namespace}".strip(), daemon=True)

@@ -247,8 +247,8 @@ class Producer:
         machine = session.new(session_id, self._watch, streamed=self._streamed, recalls=True)
         stream = wire.stream_name(context.cluster, context.group, context.resource, context.scope)
         driver = Driver(
-            machine, self._target(info, scope), self._cluster, publisher, metrics, self._progress,
-            recall=partial(self._past.recall, stream),
+            machine, self._target(info, scope), self._cluster, publisher, metrics,
+            progress=self._progress, recall=partial(self._past.recall, stream),
         )  # fmt: skip
         position = self._positions.of(stream)
         labels = {"resource": info.name, "scope": scope, "session": session_id}

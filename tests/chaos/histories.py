@@ -43,6 +43,7 @@ def history(
     events: Sequence[Kept],
     truths: Sequence[Sequence[Committed]],
     expected: Sequence[Resource],
+    *,
     struck: Mapping[Fault, int],
     lost: Collection[int],
 ) -> History:

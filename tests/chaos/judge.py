@@ -75,7 +75,9 @@ def verdicts(case: Case) -> dict[str, Verdict]:
             found[name] = _over_epochs(name, check, case)
     everything = Evidence(None, case.log, case.partitions)
     found["G3"] = judge("G3", checkers.CHECKERS["G3"], everything)
-    whole = histories.history(case.records, case.events, case.truths, case.expected, case.struck, case.comparable)
+    whole = histories.history(
+        case.records, case.events, case.truths, case.expected, struck=case.struck, lost=case.comparable
+    )
     for name, check_history in histories.CHECKERS.items():
         found[name] = judge_history(name, check_history, whole)
     for name, check_case in CHECKS.items():

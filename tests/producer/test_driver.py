@@ -35,7 +35,7 @@ def driver(url: str, sink: MemorySink, metrics: Metrics, **watch: Any) -> Driver
     publisher = Publisher(context, sink, (Codec(), Codec()), stream, lambda: 7)
     machine = session.new("s", rules, streamed=False)
     cluster = Cluster(ClusterSettings("c", server=url), rules.inactivity_s)
-    return Driver(machine, Target(KIND, "", 500), cluster, publisher, stream, lambda name, items, left: None)
+    return Driver(machine, Target(KIND, "", 500), cluster, publisher, stream, progress=lambda name, items, left: None)
 
 
 def until(condition: Callable[[], object]) -> None:

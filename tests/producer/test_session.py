@@ -186,8 +186,7 @@ class AnyServer(RuleBasedStateMachine):
         self.open: str | None = None
         self.base = 0
         self.told = 0
-        self.waiting = False
-        self.epoch = 1
+        self.waiting, self.epoch = False, 1
         self.give(Start(None, 1))
 
     def give(self, signal: Any) -> None:
@@ -360,11 +359,8 @@ class AnyServer(RuleBasedStateMachine):
     @rule()
     def overtake(self) -> None:
         """Another producer has begun an epoch and read everything up to now."""
-        self.session, outputs = session.step(self.session, Overtaken(str(self.server.version), self.epoch + 1))
-        for out in outputs:
-            self.take(out)  # a list that is given up is one of the epoch before
-        self.epoch += 1
-        self.base = self.told = self.server.version
+        self.give(Overtaken(str(self.server.version), self.epoch + 1))  # a list given up is of the epoch before
+        self.epoch, self.base, self.told = self.epoch + 1, self.server.version, self.server.version
 
     @precondition(lambda self: self.asked[Lane.AUDIT] is not None)
     @rule()

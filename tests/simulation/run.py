@@ -207,7 +207,7 @@ class Simulation:
             self._calm()
             self.schedule.run(DURATION_S + SETTLE_S)
         self.counts.update({f"worker ended: {name}": count for name, count in self.ended.items()})
-        return Outcome(self.history(), self.hits, self.counts, self.world.commits)
+        return Outcome(history_of(self), self.hits, self.counts, self.world.commits)
 
     def _calm(self) -> None:
         """No more faults; what is away comes back."""
@@ -243,57 +243,60 @@ class Simulation:
                 for driver in process.drivers:
                     driver.audit()
 
-    def history(self) -> History:
-        """What the checkers are to judge."""
-        truth = {
-            (kind.key, scope, epoch): self.world.truth(kind.key, scope, eras)
-            for kind in self.world.kinds
-            for (key, scope, epoch), eras in self.eras.items()
-            if key == kind.key
-        }
-        loose = {
-            (key, scope, epoch): self.world.beyond(key, scope, eras - self.eras.get((key, scope, epoch), set()))
-            for (key, scope, epoch), eras in self.touched.items()
-        }
-        return History(
-            partitions=self.plan.partitions,
-            truth=truth,
-            loose=loose,
-            expected=tuple((kind.key, scope) for kind in self.world.kinds for scope in self.plan.scopes),
-            raw=tuple(
-                Raw(e.partition, e.offset, e.value.record if e.value else None, e.gone)  # type: ignore[arg-type]
-                for topic in self.log.events
-                for e in topic
-            ),
-            log=tuple(self._records()),
-            batches=tuple(
-                Applied(t.partition, tuple(t.applied), t.counters, t.progress, t.status.value)
-                for t in self.log.transactions
-            ),
-            living=self._living(),
-            lost=frozenset(self.lost),
-            withheld=frozenset(self.server.withheld),
-            suffered=frozenset(self.hits),
-            faults=tuple(self.faults),
-        )
 
-    def _records(self) -> Iterator[Record]:
-        for partition, topic in enumerate(self.log.changes):
-            for number, written in enumerate(topic):
-                change = written.value.record if written.value else None
-                assert change is None or isinstance(change, Change)
-                yield Record(
-                    partition, number, written.timestamp_ms, written.key, change, written.transaction.status.value,
-                    id(written.transaction),
-                )  # fmt: skip
+def history_of(simulation: Simulation) -> History:
+    """What the checkers are to judge."""
+    truth = {
+        (kind.key, scope, epoch): simulation.world.truth(kind.key, scope, eras)
+        for kind in simulation.world.kinds
+        for (key, scope, epoch), eras in simulation.eras.items()
+        if key == kind.key
+    }
+    loose = {
+        (key, scope, epoch): simulation.world.beyond(key, scope, eras - simulation.eras.get((key, scope, epoch), set()))
+        for (key, scope, epoch), eras in simulation.touched.items()
+    }
+    return History(
+        partitions=simulation.plan.partitions,
+        truth=truth,
+        loose=loose,
+        expected=tuple((kind.key, scope) for kind in simulation.world.kinds for scope in simulation.plan.scopes),
+        raw=tuple(
+            Raw(e.partition, e.offset, e.value.record if e.value else None, e.gone)  # type: ignore[arg-type]
+            for topic in simulation.log.events
+            for e in topic
+        ),
+        log=tuple(_records(simulation)),
+        batches=tuple(
+            Applied(t.partition, tuple(t.applied), t.counters, t.progress, t.status.value)
+            for t in simulation.log.transactions
+        ),
+        living=_living(simulation),
+        lost=frozenset(simulation.lost),
+        withheld=frozenset(simulation.server.withheld),
+        suffered=frozenset(simulation.hits),
+        faults=tuple(simulation.faults),
+    )
 
-    def _living(self) -> dict[ObjectId, Living]:
-        return {
-            ObjectId(kind.group, kind.resource, version.uid): Living(str(version.rv), version.body, version.namespace)
-            for kind in self.world.kinds
-            for version in kind.live.values()
-            if any(scope in ("", version.namespace) for scope in self.plan.scopes)
-        }
+
+def _records(simulation: Simulation) -> Iterator[Record]:
+    for partition, topic in enumerate(simulation.log.changes):
+        for number, written in enumerate(topic):
+            change = written.value.record if written.value else None
+            assert change is None or isinstance(change, Change)
+            yield Record(
+                partition, number, written.timestamp_ms, written.key, change, written.transaction.status.value,
+                id(written.transaction),
+            )  # fmt: skip
+
+
+def _living(simulation: Simulation) -> dict[ObjectId, Living]:
+    return {
+        ObjectId(kind.group, kind.resource, version.uid): Living(str(version.rv), version.body, version.namespace)
+        for kind in simulation.world.kinds
+        for version in kind.live.values()
+        if any(scope in ("", version.namespace) for scope in simulation.plan.scopes)
+    }
 
 
 @contextmanager

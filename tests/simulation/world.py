@@ -139,7 +139,7 @@ class World:
         uid = "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
         namespace, name = place or (rng.choice(NAMESPACES), f"thing-{digits[:6]}")
         self._advance()
-        self._put(kind, uid, namespace, name, 1, "ADDED")
+        self._put(kind, uid, namespace, name, 1, type_="ADDED")
         return uid
 
     def update(self, kind: Kind, uid: str, *, noise: bool = False) -> None:
@@ -149,9 +149,9 @@ class World:
         if noise:
             body = orjson.loads(before.body)
             body["metadata"]["managedFields"] = [_manager(self.revision)]
-            self._put(kind, uid, before.namespace, before.name, before.generation, "MODIFIED", body)
+            self._put(kind, uid, before.namespace, before.name, before.generation, type_="MODIFIED", body=body)
         else:
-            self._put(kind, uid, before.namespace, before.name, before.generation + 1, "MODIFIED")
+            self._put(kind, uid, before.namespace, before.name, before.generation + 1, type_="MODIFIED")
 
     def delete(self, kind: Kind, uids: list[str]) -> None:
         """Remove objects in one transaction: all at one version, as expired leases go."""
@@ -179,7 +179,7 @@ class World:
         self.revision += self._rng.choice((1, 1, 1, 2, 5))
 
     def _put(
-        self, kind: Kind, uid: str, namespace: str, name: str, generation: int,
+        self, kind: Kind, uid: str, namespace: str, name: str, generation: int, *,
         type_: Literal["ADDED", "MODIFIED"], body: dict[str, object] | None = None,
     ) -> None:  # fmt: skip
         body = body or {
