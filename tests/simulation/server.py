@@ -264,12 +264,13 @@ class Stream:
             if self.server.schedule.now >= self._bookmark_at:
                 self._bookmark_at = self.server.schedule.now + BOOKMARK_S
                 lines.append(_bookmark(self.server.view()))
-        if lines and self.cut_next:
+        cut = bool(lines) and self.cut_next
+        if cut:
             lines = lines[: self._cut_at()]
             self.server.hit("cut_in_batch")
         if lines:
             self.send(b"".join(lines))
-        if lines and self.cut_next:
+        if cut:  # before the first line too: a stream that went on without them would be a server that loses events
             self.end(clean=False)
 
     def _cut_at(self) -> int:
