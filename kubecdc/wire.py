@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from confluent_kafka import murmur2
 
+from kubecdc.records import Change, RawEvent, StreamState, UidState
+
 PROGRESS_KEY = b"__progress__"
 RESERVED = "__"
 
@@ -20,6 +22,11 @@ def partition_of(uid: str, partitions: int) -> int:
 def stream_name(cluster: str, group: str, resource: str, scope: str) -> str:
     """Name of a (cluster, resource, scope), unambiguous: no part may hold a slash."""
     return f"{cluster}/{group}/{resource}/{scope}"
+
+
+def stream_of(record: RawEvent | Change | UidState | StreamState) -> str:
+    """Name of the stream that a record belongs to."""
+    return stream_name(record.cluster, record.group, record.resource, record.scope)
 
 
 def marker_key(stream: str, kind: str) -> bytes:

@@ -54,11 +54,11 @@ class Memory:
         if not state.deleted:
             living.names[name] = state.uid
             if state.tombstones < 0:
-                self._doubtful.setdefault(_stream(state), set()).add(state.uid)
+                self._doubtful.setdefault(wire.stream_of(state), set()).add(state.uid)
             return
         if living.names.get(name) == state.uid:
             del living.names[name]
-        self._dead.setdefault(_stream(state), set()).add(state.uid)
+        self._dead.setdefault(wire.stream_of(state), set()).add(state.uid)
 
     def found(self, uid: str) -> list[UidState]:
         """What is known of a UID, whatever its resource."""
@@ -90,7 +90,3 @@ class Memory:
         """Drop a deleted UID."""
         self.of((state.cluster, state.group, state.resource)).uids.pop(state.uid, None)
         self._dead.get(stream, set()).discard(state.uid)
-
-
-def _stream(state: UidState) -> str:
-    return wire.stream_name(state.cluster, state.group, state.resource, state.scope)

@@ -26,13 +26,12 @@ from kubecdc.records import (
     StreamState,
     UidState,
 )
+from kubecdc.topics import HISTORY_MS
 from kubecdc.versions import newer, not_newer, order, well_formed
 from processors import changes, rules, streams
 from processors.changes import At, make_at
 from processors.memory import Living, Memory
 from processors.rules import Outcome, Verdict
-
-HISTORY_MS = 7 * 24 * 3600 * 1000
 
 OP_COUNTERS = {op: op.lower() for op in Op}
 
@@ -80,8 +79,7 @@ class Partition:
         if isinstance(record, Progress):
             self._src_offset = record.src_offset
         elif isinstance(record, StreamState):
-            name = wire.stream_name(record.cluster, record.group, record.resource, record.scope)
-            self._streams[name] = record
+            self._streams[wire.stream_of(record)] = record
         elif isinstance(record, UidState):
             self._memory.put(record)
         else:
@@ -107,7 +105,7 @@ class Partition:
         if isinstance(event, Undecodable) or fault is not None:
             self._undecodable(offset, str(fault), now_ms)
             return
-        name = wire.stream_name(event.cluster, event.group, event.resource, event.scope)
+        name = wire.stream_of(event)
         stream = self._streams.get(name) or streams.opened(event)
         if event.epoch > stream.epoch and event.type is not EventType.RELIST_START:  # which closes the epoch before it
             stream = streams.new_epoch(stream, event)

@@ -133,7 +133,7 @@ class Rebuild:
             self._cut = True  # unless a record follows that tells a source offset
 
     def _covered(self, change: Change) -> Coverage:
-        name = wire.stream_name(change.cluster, change.group, change.resource, change.scope)
+        name = wire.stream_of(change)
         coverage = self._coverage.get(name)
         if coverage is None:
             coverage = self._coverage[name] = Coverage(change.version, change.epoch)
@@ -143,7 +143,7 @@ class Rebuild:
         """Keep the state that the events run into; their output was written long ago."""
         for key, record in self._shadow.drain().state:
             if isinstance(record, StreamState):
-                self._streams[_name(record)] = record
+                self._streams[wire.stream_of(record)] = record
             elif isinstance(record, UidState):
                 self._uids[record.uid] = record
             elif record is None:
@@ -151,7 +151,7 @@ class Rebuild:
 
     def _listed(self, event: RawEvent) -> None:
         """A list that ends complete proves completeness, also where it left no record."""
-        name = wire.stream_name(event.cluster, event.group, event.resource, event.scope)
+        name = wire.stream_of(event)
         before = self._streams.get(name)
         self._take()
         after = self._streams.get(name)
@@ -254,7 +254,3 @@ def of_change(change: Change, shadow: UidState | None, conflict: str) -> UidStat
         conflict=conflict,
         tombstones=shadow.tombstones if shadow is not None else 0,
     )
-
-
-def _name(stream: StreamState) -> str:
-    return wire.stream_name(stream.cluster, stream.group, stream.resource, stream.scope)

@@ -62,7 +62,7 @@ class Past:
                 for versions in known.values():
                     versions.remove(uid)
                 continue
-            stream = wire.stream_name(state.cluster, state.group, state.resource, state.scope)
+            stream = wire.stream_of(state)
             versions = known.get(stream, Versions())
             if state.epoch == self._epochs.get(stream):
                 versions.put(state.uid, state.rv)

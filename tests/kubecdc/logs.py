@@ -57,6 +57,6 @@ class Log:
         value = self._codec.encode(item)
         if item.uid is not None and item.op is not Op.GAP:
             return [(wire.partition_of(item.uid, self.partitions), item.uid.encode(), value)]
-        stream = wire.stream_name(item.cluster, item.group, item.resource, item.scope)
+        stream = wire.stream_of(item)
         key = wire.progress_key(stream) if item.op is Op.PROGRESS else wire.gap_key(stream, "x", next(_numbers))
         return [(partition, key, value) for partition in range(self.partitions)]
