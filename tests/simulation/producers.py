@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 from kubecdc import wire
 from kubecdc.records import EventType, Position
-from kubecdc.versions import order
 from producer import frames, session
 from producer.convert import Context
 from producer.metrics import Metrics, StreamMetrics
@@ -45,6 +44,7 @@ from producer.signals import (
     Verb,
 )
 from producer.state import Phase
+from producer.stored import StoredPositions
 from tests.simulation.server import Stream
 from tests.simulation.sink import CODEC, Sink
 from tests.simulation.world import Kind
@@ -244,7 +244,7 @@ class Driver:
             self._retarget(Back())
         elif kind.served and kind.version != self.version:
             self._retarget(Moved())
-        position = self.process.positions.get(self.stream)
+        position = self.process.positions.of(self.stream)
         if position is not None and position.epoch > self.machine.epoch:
             self.simulation.hit("overtaken")
             self.order(Overtaken(position.rv, position.epoch))
@@ -277,7 +277,7 @@ class Process:
         self.frozen = False
         self._backlog: list[Callable[[], None]] = []
         self.drivers: list[Driver] = []
-        self.positions: dict[str, Position] = {}
+        self.positions = StoredPositions(tuple, CODEC)  # type: ignore[arg-type]  # references for bytes
 
     @property
     def run(self) -> str:
@@ -295,25 +295,17 @@ class Process:
         rng = Random(f"{self.simulation.plan.seed}/{self.run}")
         self.sink = Sink(self.simulation, rng, lambda action: self.defer(action, run))
         self.drivers = []
-        self.positions = {}
-        self._read_positions()
-        epochs = {stream: position.epoch for stream, position in self.positions.items()}
-        self.past = Past(self.sink.state, CODEC, epochs)  # type: ignore[arg-type]  # references for bytes
+        self.positions = StoredPositions(self.sink.positions, CODEC)  # type: ignore[arg-type]  # references for bytes
+        self.positions.refresh()
+        self.past = Past(self.sink.state, CODEC, self.positions.epochs())  # type: ignore[arg-type]  # as above
         for kind in self.simulation.world.kinds:
             for scope in self.simulation.plan.scopes:
                 stream = wire.stream_name(CLUSTER, kind.group, kind.resource, scope)
-                self.drivers.append(Driver(self, kind, scope, self.positions.get(stream)))
+                self.drivers.append(Driver(self, kind, scope, self.positions.of(stream)))
         self._discover_later(run)
 
-    def _read_positions(self) -> None:
-        """The furthest counts, as in `producer.service`."""
-        for stream, position in self.sink.positions():
-            known = self.positions.get(stream)
-            if known is None or (position.epoch, order(position.rv)) > (known.epoch, order(known.rv)):
-                self.positions[stream] = position
-
     def _look(self) -> None:
-        self._read_positions()
+        self.positions.refresh()
         for driver in self.drivers:
             driver.discover()
 

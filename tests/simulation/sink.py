@@ -37,8 +37,8 @@ class Sink:
     def partitions(self) -> int:
         return self._simulation.plan.partitions
 
-    def positions(self) -> Iterator[tuple[str, Position]]:
-        return iter(sorted(self._simulation.log.positions.items()))
+    def positions(self) -> Iterator[tuple[str, Ref | None]]:
+        return ((stream, Ref(position)) for stream, position in sorted(self._simulation.log.positions.items()))
 
     def state(self) -> Iterator[tuple[bytes, Ref | None]]:
         """What workers have committed. Raises Unreachable while a broker is away."""
