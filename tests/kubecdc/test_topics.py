@@ -37,6 +37,8 @@ def test_the_four_topics():
     assert {spec.min_insync for spec in specs.values()} == {2}
     assert {spec.min_insync for spec in table("k", 6, 2)} == {1}
     assert all(set(spec.config()) >= set(SETTINGS) for spec in specs.values())
+    kept = {name: spec.config().get("delete.retention.ms") for name, spec in specs.items()}
+    assert kept == {"k.events": "7200000", "k.changes": "7200000", "k.state": None, "k.positions": None}
     cleaned = [name for name, spec in specs.items() if "segment.ms" in spec.config()]
     assert cleaned == ["k.state", "k.positions"], "what is read whole at each start must be compacted soon"
 

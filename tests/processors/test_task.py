@@ -10,15 +10,17 @@ from confluent_kafka import TopicPartition
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kubecdc.codec import Codec
 from kubecdc.records import Cause, EventType, Op
 from local.broker import Broker
-from processors import kafka, task
+from processors import fitting, kafka, task
 from processors.errors import Fenced, Stop, Stuck
 from processors.kafka import Cluster
 from processors.metrics import Metrics
 from processors.settings import KafkaSettings
 from processors.task import PartitionTask, cut
 from tests.processors.log import Log
+from tests.processors.raw import raw
 
 HISTORY_MS = 7 * 24 * 3600 * 1000
 
@@ -138,6 +140,35 @@ def test_a_record_that_does_not_decode_is_recorded_and_the_partition_goes_on(log
     gaps = [change.gap for _, change in log.changes(0) if change and change.op is Op.GAP and change.gap]
     assert [gap.cause for gap in gaps] == [Cause.UNDECODABLE]
     assert "offset 3" in gaps[0].detail
+    assert log.exact()
+
+
+def test_a_change_too_large_for_its_topic_goes_out_without_the_object_and_is_counted(log):
+    """Else the worker would end at it again and again (G6)."""
+    event = raw(EventType.ADDED, "u1", "12", session="s1", object='{"a":"' + "x" * fitting.LIMIT_BYTES + '"}')
+    metrics = Metrics()
+    worker = made(log, metrics)
+    worker.open()
+    worker.process([(0, 1, b"u1", Codec().encode(event))])
+    (change,) = [change for _, change in log.changes(0) if change and change.uid == "u1"]
+    assert (change.rv, change.object) == ("12", None)
+    assert change.object_omitted.reason == fitting.TOO_LARGE
+    assert metrics.value("verdicts_total", verdict=fitting.COUNTER) == 1
+
+
+def test_a_tombstone_whose_delete_was_compacted_away_is_known_by_its_key(log):
+    """The worker must hand the key on: a tombstone has nothing else (G2)."""
+    log.first_list(["u1"])
+    log.seqs["s1", 0] += 1  # the DELETED that is gone
+    log.put_bytes(0, b"u1", None)
+    log.put(EventType.PROGRESS, rv="20")
+    log.put(EventType.PROGRESS, rv="30")
+    log.flush()
+    worker = made(log)
+    worker.open()
+    worker.process(log.events(0))
+    gone = [change for key, change in log.changes(0) if key == b"u1" and change][-1]
+    assert (gone.op, gone.inferred, gone.upto_rv) == (Op.DELETED, True, "30")
     assert log.exact()
 
 
