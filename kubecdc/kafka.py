@@ -36,6 +36,7 @@ _PASSING = frozenset(
         KafkaError.FENCED_LEADER_EPOCH,
         KafkaError.UNKNOWN_LEADER_EPOCH,
         KafkaError.OFFSET_NOT_AVAILABLE,
+        KafkaError._NOENT,  # "no leaders found"
     }
 )
 Properties = Sequence[tuple[str, str]]
@@ -113,7 +114,7 @@ def live_topics(bootstrap: str, prefix: str, properties: Properties = ()) -> dic
     }
 
 
-def _patiently(call: Callable[[], T]) -> T:
+def patiently(call: Callable[[], T]) -> T:
     """The answer to `call`, asked again while the broker says that it may soon answer: leaders move, topics are new."""
     deadline = time.monotonic() + ANSWER_S
     while True:
@@ -279,7 +280,7 @@ class TopicReader:
         """First offset at or after a time by partition, the end where nothing is as late. Raises Unreachable."""
         asked = [TopicPartition(self._topic, partition, time_ms) for partition in self._bounds]
         try:
-            found = _patiently(lambda: self._consumer.offsets_for_times(asked, timeout=ANSWER_S))
+            found = patiently(lambda: self._consumer.offsets_for_times(asked, timeout=ANSWER_S))
         except KafkaException as error:
             raise _unreachable(self._bootstrap, error) from error
         return {p.partition: p.offset if p.offset >= 0 else self._bounds[p.partition][1] for p in found}
@@ -310,7 +311,7 @@ class TopicReader:
             )
             return {place.partition: int(future.result(2 * ANSWER_S).offset) for place, future in futures.items()}
 
-        return _patiently(answers)
+        return patiently(answers)
 
     def _positions(self, start: Start) -> dict[int, int]:
         positions = {}

@@ -35,7 +35,6 @@ from processors.settings import KafkaSettings
 log = logging.getLogger(__name__)
 
 ANSWER_S = 8.0
-LEADERLESS_S = 0.3  # a topic just made has no leader for a moment, nor one whose broker was restarted
 FENCE_S = 30.0
 COMMIT_S = 30.0
 RECOVERY_SILENCE_S = 30.0
@@ -104,17 +103,17 @@ class Cluster:
             return {}
         asked = {TopicPartition(topic, partition): spec for partition in partitions}
         level = IsolationLevel.READ_UNCOMMITTED
-        deadline = time.monotonic() + ANSWER_S
-        while True:
-            try:
-                answers = self._admin.list_offsets(asked, isolation_level=level, request_timeout=ANSWER_S)
-                return {tp.partition: int(future.result(timeout=ANSWER_S).offset) for tp, future in answers.items()}
-            except (KafkaException, TimeoutError) as error:
-                # An admin client may keep a leader epoch that a restarted broker refuses for ever: get fresh metadata.
-                self._admin = AdminClient(base(self.settings))
-                if time.monotonic() > deadline:
-                    raise Restart(f"offsets of {topic} cannot be had: {text(error)}") from error
-            time.sleep(LEADERLESS_S)
+
+        def offsets() -> dict[int, int]:
+            answers = self._admin.list_offsets(asked, isolation_level=level, request_timeout=ANSWER_S)
+            return {tp.partition: int(future.result(timeout=ANSWER_S).offset) for tp, future in answers.items()}
+
+        try:
+            return library.patiently(offsets)
+        except (KafkaException, TimeoutError) as error:
+            # An admin client may keep a leader epoch that a restarted broker refuses for ever: get fresh metadata.
+            self._admin = AdminClient(base(self.settings))
+            raise Restart(f"offsets of {topic} cannot be had: {text(error)}") from error
 
     def committed(self, topic: str, partition: int, *, first_only: bool = False) -> dict[bytes, bytes]:
         """Read a partition's committed records to the high watermark: the latest value of each key.
