@@ -125,8 +125,9 @@ class Partition:
             stream = streams.advance(stream, session)
             stream, outputs = streams.mark(stream, event, Cause.COMPACTED if old else Cause.TRANSPORT_LOSS)
             stream = self._stream_outputs(name, stream, outputs, at)
-            if stream.floor != before:
+            if streams.mended(session, stream, event):
                 stream = self._infer_compacted(name, stream, at)
+            if stream.floor != before:
                 self._bury(name, stream)
         self._streams[name] = stream
         self._touched.add(name)
@@ -164,6 +165,8 @@ class Partition:
             self._emit(stream, known, outcome, at)
         elif known is not None:
             self._note(stream, known, verdict, event)
+            if verdict is Verdict.STALE:
+                session = streams.doubted(stream, session, event)
             if verdict is Verdict.CONFLICT:
                 self._conflict(known, at)
         return streams.advance(stream, session, written=self._written - before, listed=listed)
@@ -213,7 +216,10 @@ class Partition:
                 self._write(replace(state, tombstones=state.tombstones - 1))
 
     def _infer_compacted(self, name: str, stream: StreamState, at: At) -> StreamState:
-        """Of deletes only the tombstones are left; below the floor they lie once no hole may reach above it."""
+        """Of deletes only the tombstones are left; they lie below the floor once no hole may reach above it.
+
+        A tombstone comes before its session's hole is noticed, so this is asked when one has been mended.
+        """
         if stream.floor is None or any(session.holed for session in stream.sessions):
             return stream
         before, gap = self._written, Gap(Cause.COMPACTED, None, "its DELETED was compacted away, a tombstone was left")

@@ -156,12 +156,21 @@ def _deleted(known: UidState, event: RawEvent) -> Outcome:
         return DUPLICATE
     rv = _rv(event)
     if event.type is EventType.LISTED:
-        if not not_newer(rv, known.rv) or _evidence(event, known.rv):
+        if not not_newer(rv, known.rv) or _outlived(known, event):
             return _emit(Op.CREATED, Cause.AUDIT_DRIFT if _is_audit(event) else Cause.RESURRECTED)
         return STALE
     if rv == known.rv:
         return DUPLICATE
     return STALE if not_newer(rv, known.rv) else _emit(Op.CREATED, Cause.RESURRECTED)
+
+
+def _outlived(known: UidState, event: RawEvent) -> bool:
+    """The list is not older than the delete; if its version is that of the object too, it may still be.
+
+    Old servers show a delete at the last version of the object (k8s#63356), which a list before it has as well.
+    """
+    list_rv = event.relist.list_rv if event.relist else None
+    return _evidence(event, known.rv) and not list_rv == known.rv == event.rv
 
 
 def _described(known: UidState, event: RawEvent, outcome: Outcome) -> Outcome:

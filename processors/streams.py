@@ -113,6 +113,32 @@ def _above_missing(stream: StreamState, event: RawEvent) -> str | None:
     return event.rv if ordered else None
 
 
+def doubted(stream: StreamState, session: SessionState, event: RawEvent) -> SessionState:
+    """The session after an event that came too late: another had told of a newer version before.
+
+    As a rule it is a copy of what the other has told. If the other lacks records up to there, or has only listed what
+    it has told, nobody has told this version, and what this session covers next holds a gap.
+    """
+    if event.epoch < stream.epoch:
+        return session
+    first_list = event.type is EventType.LISTED and stream.floor is None and not stream.complete
+    late = event.type in WATCHED and event.relist is None and newer(event.rv or "", stream.floor)
+    if first_list or (late and any(s.id != session.id and _may_lack(s, stream) for s in stream.sessions)):
+        return make_session(session.id, session.next_seq, None if first_list else event.rv, True)
+    return session
+
+
+def _may_lack(session: SessionState, stream: StreamState) -> bool:
+    """Something of the session is missing that may lie above the floor."""
+    return session.holed and (session.start_rv is None or newer(session.start_rv, stream.floor))
+
+
+def mended(before: SessionState, stream: StreamState, event: RawEvent) -> bool:
+    """The event's session lacked records before it, and nothing that they held can lie above the floor now."""
+    after = session_of(stream, event)
+    return before.holed and after is not None and not after.holed
+
+
 def advance(stream: StreamState, session: SessionState, *, written: int = 0, listed: str | None = None) -> StreamState:
     """The stream after a record: its session, `written` changes more, and one item of the relist `listed` seen.
 
@@ -280,8 +306,9 @@ def _relist_end(stream: StreamState, event: RawEvent, hole: Cause) -> tuple[Stre
     if whole:
         cause = Cause.RELIST_WINDOW if stream.before_epoch is None else Cause.EPOCH_CHANGE
         outputs.append(Sweep(relist.id, event.epoch, list_rv, cause))
-    outputs += _window(stream, relist, running, whole=whole)
     session = session_of(stream, event)
+    late = session is not None and session.holed
+    outputs += _window(stream, relist, running, whole=whole, late=late)
     if session is not None:
         stream = advance(stream, SessionState(session.id, session.next_seq, list_rv, holed=False))
     raised = newer(list_rv, stream.floor)
@@ -297,8 +324,13 @@ def _relist_end(stream: StreamState, event: RawEvent, hole: Cause) -> tuple[Stre
     return stream, outputs
 
 
-def _window(stream: StreamState, relist: Relist, running: RelistState | None, *, whole: bool) -> list[StreamOutput]:
-    """The stream record that a list leaves: one for each completed list, none for an empty window."""
+def _window(
+    stream: StreamState, relist: Relist, running: RelistState | None, *, whole: bool, late: bool
+) -> list[StreamOutput]:
+    """The stream record that a list leaves: one for each completed list, none for an empty window.
+
+    `late`: the log may hold newer versions of its items instead of those that it shows.
+    """
     list_rv = relist.list_rv or ""
     if not whole:
         seen = running.seen if running else 0
@@ -312,7 +344,10 @@ def _window(stream: StreamState, relist: Relist, running: RelistState | None, *,
     if not newer(list_rv, stream.floor):
         return []
     if not stream.complete and stream.floor is None:
-        return [Covered(stream.epoch, None, list_rv, stream.count)]
+        gap = Gap(Cause.RELIST_WINDOW, None, "another list has shown later versions before")
+        return [
+            Missing(stream.epoch, None, list_rv, gap) if late else Covered(stream.epoch, None, list_rv, stream.count)
+        ]
     return [Missing(stream.epoch, stream.floor, list_rv, Gap(Cause.RELIST_WINDOW, None, relist.reason))]
 
 

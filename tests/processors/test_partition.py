@@ -189,3 +189,11 @@ def test_an_object_that_is_shown_alive_again_is_not_deleted_for_an_old_tombstone
     feed = compacted(Feed().relist("6", {"u": "5"}), "u").send(T.MODIFIED, "u", "15")
     feed.send(T.PROGRESS, rv="20").send(T.PROGRESS, rv="30")
     assert feed.ops("u")[-1] == ("UPDATED", "15", 2)
+
+
+def test_a_tombstone_says_nothing_before_the_hole_of_its_own_session_is_mended():
+    """Another session may go on below the delete, and show it later (found by the simulation)."""
+    feed = Feed().relist("6", {"u": "5"}).relist("6", {"u": "5"}, session="s2")
+    feed = compacted(feed, "u").send(T.PROGRESS, rv="10", session="s2").send(T.DELETED, "u", "14", session="s2")
+    feed.put(None, key=b"u").send(T.PROGRESS, rv="20").send(T.PROGRESS, rv="30")
+    assert feed.ops("u")[1:] == [("DELETED", "14", 2)]

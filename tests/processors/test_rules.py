@@ -136,6 +136,12 @@ def test_a_deleted_uid_returns_only_on_evidence(event, verdict, cause):
     assert (outcome.verdict, outcome.gap.cause if outcome.gap else None) == (verdict, cause)
 
 
+@pytest.mark.parametrize(("item_rv", "verdict"), [("99", Verdict.STALE), ("90", Verdict.EMITTED)])
+def test_a_list_at_the_version_of_a_delete_that_old_servers_show_may_be_from_before_it(item_rv, verdict):
+    """Such a delete has the version of the object, as this list has (found by the simulation: a false RESURRECTED)."""
+    assert rules.decide(known("99", deleted=True), listed(item_rv, "99"), STREAM).verdict is verdict
+
+
 def test_equal_content_is_noise_and_names_its_manager():
     event = raw(T.MODIFIED, "u", "100", digest="digest-99", managers=(manager("k", "t2"),))
     outcome = rules.decide(known("99", managers=(manager("k"),)), event, STREAM)

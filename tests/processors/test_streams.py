@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from kubecdc.records import Relist
 from processors import streams
 from tests.processors.raw import Feed, T, raw
@@ -141,3 +143,38 @@ def test_a_later_epoch_whose_list_is_compacted_away_begins_with_a_gap():
     feed.send(T.PROGRESS, rv="1100", epoch=2, skip=5)
     assert feed.gaps() == [("COMPACTED", None, "1100")]
     assert feed.send(T.ADDED, "n", "1110", epoch=2).ops("n") == [("CREATED", "1110", 1)]
+
+
+def test_a_version_that_comes_late_while_another_session_lacks_records_stands_in_a_gap():
+    """Nobody has told it: the other lacks it, and told of a later one before (found by the simulation)."""
+    feed = Feed().relist("50", {"a": "45"}).relist("50", {"a": "45"}, session="s2")
+    feed.send(T.DELETED, "a", "66", session="s2", skip=1)
+    feed.send(T.MODIFIED, "a", "62").send(T.DELETED, "a", "66").send(T.PROGRESS, rv="70").send(T.PROGRESS, rv="80")
+    assert feed.gaps() == [("TRANSPORT_LOSS", "50", "70")]
+    assert feed.covered()[1:] == [("70", "80")]
+
+
+def test_a_version_that_comes_late_is_a_copy_where_the_other_session_lacks_nothing():
+    feed = Feed().relist("50", {"a": "45"}).relist("50", {"a": "45"}, session="s2")
+    feed.send(T.MODIFIED, "a", "62", session="s2").send(T.DELETED, "a", "66", session="s2")
+    feed.send(T.MODIFIED, "a", "62").send(T.DELETED, "a", "66").send(T.PROGRESS, rv="70")
+    assert (feed.gaps(), feed.covered()[1:]) == ([], [("50", "70")])
+
+
+def test_what_another_session_lacked_below_the_floor_casts_no_doubt():
+    """A producer that died with a hole says nothing more; the floor has passed it (no gap where nothing is missed)."""
+    feed = Feed().relist("50", {"a": "45"}).relist("50", {"a": "45"}, session="s2")
+    feed.send(T.MODIFIED, "a", "55", session="s2", skip=1).send(T.MODIFIED, "a", "55").send(T.PROGRESS, rv="60")
+    feed.send(T.MODIFIED, "a", "66", session="s3").send(T.MODIFIED, "a", "62").send(T.PROGRESS, rv="70")
+    assert (feed.gaps(), feed.covered()[1:]) == ([], [("50", "60"), ("60", "70")])
+
+
+def test_a_first_list_whose_items_another_list_has_overtaken_claims_nothing():
+    """The log has the later versions only, so the state at this list's version cannot be told (simulation)."""
+    first, second = Relist("r50", "first", None, "50"), Relist("r70", "first", None, "70")
+    feed = Feed().send(T.RELIST_START, relist=first).send(T.RELIST_START, session="s2", relist=second)
+    feed.send(T.LISTED, "a", "65", session="s2", relist=second).send(T.LISTED, "a", "45", relist=first)
+    feed.send(T.RELIST_END, relist=replace(first, expected=1))
+    feed.send(T.RELIST_END, session="s2", relist=replace(second, expected=1)).send(T.PROGRESS, rv="80")
+    assert feed.gaps() == [("RELIST_WINDOW", None, "50"), ("RELIST_WINDOW", "50", "70")]
+    assert feed.covered() == [("70", "80")]
