@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from kubecdc.errors import Undecodable
-from kubecdc.records import Cause, Gap, Op
+from kubecdc.records import Cause, Change, Gap, Op
 from local.verdicts import ObjectId, Status
 from tests.checkers.build import (
     AGAIN,
@@ -152,6 +152,29 @@ def test_gaps_refuses_what_did_not_happen(fields: dict[str, object], says: str):
 def test_a_window_that_held_nothing_is_counted_and_not_refused():
     assert empty_windows(history()) == 0  # b was deleted in it
     assert empty_windows(history(truth={STREAM: TRUTH[:4]})) == 1
+
+
+def restored(first: tuple[Change, ...], **fields: object) -> History:
+    """Epoch 1 misses the delete of c at 15; in epoch 2 the store has gone back behind it."""
+    log = [
+        *CHANGES[:6],
+        *first,
+        at(8, replace(change(Op.SNAPSHOT, "c", 13, seq=2), epoch=2)),
+        at(10, replace(gap(16, 14, Cause.EPOCH_CHANGE), epoch=2)),
+    ]
+    truth = {STREAM: (*TRUTH[:4], delete("c", 15)), OTHER_EPOCH: TRUTH[:4]}
+    return history(truth=truth, log=records(log), **fields)
+
+
+def test_a_delete_in_a_gap_is_not_owed_once_the_store_went_back_behind_it():
+    """No list of its epoch could show it any more, and the gap names it (found by the simulation)."""
+    found, findings = status("G2 deletes", restored((at(7, progress(13, 16)),)))
+    assert found is Status.FAILS
+    assert "was deleted at 15, the log ends with CREATED" in findings[0]
+    assert status("G2 deletes", restored((at(7, gap(13, 14)), at(7, progress(14, 16)))))[0] is Status.FAILS
+    assert status("G2 deletes", restored((at(7, gap(13, 16)),)))[0] is not Status.FAILS
+    withheld = frozenset({("pods", "c", "15")})
+    assert status("G2 deletes", restored((at(7, progress(13, 16)),), withheld=withheld))[0] is not Status.FAILS
 
 
 @pytest.mark.parametrize(
