@@ -276,7 +276,10 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """The version from which a producer may watch: everything up to it is acknowledged by Kafka."""
+    """The version from which a producer may watch: everything up to it is acknowledged by Kafka.
+
+    `rv` is empty where it tells only that `epoch` has begun.
+    """
 
     cluster: str
     group: str

@@ -12,6 +12,7 @@ from kubecdc.records import Change, RawEvent, StreamState, UidState
 
 PROGRESS_KEY = b"__progress__"
 RESERVED = "__"
+EPOCH = "__epoch__/"
 
 
 def partition_of(uid: str, partitions: int) -> int:
@@ -37,6 +38,11 @@ def marker_key(stream: str, kind: str) -> bytes:
 def stream_key(stream: str) -> bytes:
     """Key of a stream's state in the state topic."""
     return f"__stream__/{stream}".encode()
+
+
+def epoch_key(stream: str) -> bytes:
+    """Key, in the positions topic, of the last epoch that any producer has begun for a stream."""
+    return f"{EPOCH}{stream}".encode()
 
 
 def progress_key(stream: str) -> bytes:

@@ -28,7 +28,7 @@ from producer.signals import (
     Request,
     Verb,
 )
-from producer.state import Session, Stepped, abort, ask_list, chain, first_question, relist, remember
+from producer.state import Session, Stepped, abort, ask_list, chain, contradicted, first_question, relist, remember
 
 REASON = "audit"
 
@@ -79,8 +79,8 @@ def _older(session: Session, answer: frames.Page) -> bool:
 
 def _contradicted(session: Session, answer: frames.Page) -> Stepped:
     """Ask again a few times, since a lagging server answers so too; then this list begins the new epoch."""
-    older = session.older + 1
-    session = replace(session, older=older, auditing=False, audit=None)
+    session = replace(contradicted(session, answer.rv), auditing=False, audit=None)
+    older = session.older
     counted: list[Output] = [Count("older_lists")]
     if older < session.rules.restore_confirmations:
         seconds = min(session.rules.backoff_max_s, session.rules.backoff_min_s * 2**older)
@@ -100,7 +100,7 @@ def judge_audit(session: Session) -> Stepped:
     if drift is None:
         return session, []
     if drift.older:
-        session = replace(session, audit=None, older=session.older + 1)
+        session = replace(contradicted(session, run.list_rv), audit=None)
         if session.older >= session.rules.restore_confirmations:
             return chain((session, [Count("older_lists")]), lambda s: relist(s, "epoch", at_once=True))
         return session, [Count("older_lists"), Alarm(AuditDue(), session.rules.backoff_min_s)]

@@ -28,6 +28,7 @@ from producer.signals import (
     Cancel,
     Checkpoint,
     Count,
+    EpochBegun,
     Input,
     Lane,
     Mark,
@@ -194,6 +195,9 @@ class Driver(threading.Thread):
                 self._publisher.mark(out)
             case Checkpoint():
                 self._publisher.checkpoint(out)
+            case EpochBegun():
+                log.warning("%s: the server was restored, epoch %d begins", self.name, out.epoch, extra=self._labels)
+                self._publisher.begin_epoch(out)
             case PublishAbsent():
                 self._publisher.publish_absent(out)
             case Request():

@@ -25,6 +25,7 @@ MAX_RECORD_BYTES = topics.MAX_MESSAGE_BYTES
 BUFFER_RECORDS = 100_000
 POLL_S = 0.1
 ROOM_S = 0.005
+BY_KEY = -1
 
 
 class KafkaSink:
@@ -94,19 +95,18 @@ class KafkaSink:
 
     def send(self, partition: int, key: bytes, value: bytes | None, on_ack: Callable[[], None]) -> None:
         """Append to the events topic, waiting for room. Raises SinkFailed."""
+        self._produce(self._names.events, partition, key, value, on_ack)
+
+    def _produce(self, topic: str, partition: int, key: bytes, value: bytes | None, on_ack: Callable[[], None]) -> None:
         delivered = partial(self._delivered, on_ack)
         while True:
             self._check()
             try:
-                self._producer.produce(
-                    self._names.events, key=key, value=value, partition=partition, on_delivery=delivered
-                )
+                self._producer.produce(topic, key=key, value=value, partition=partition, on_delivery=delivered)
             except BufferError:
                 self._closed.wait(ROOM_S)  # the polling thread makes room
             except KafkaException as error:
-                raise SinkFailed(
-                    f"Kafka does not take a record for {self._names.events}: {kafka.describe(error)}"
-                ) from error
+                raise SinkFailed(f"Kafka does not take a record for {topic}: {kafka.describe(error)}") from error
             else:
                 return
 
@@ -114,6 +114,13 @@ class KafkaSink:
         """Write to the positions topic from the polling thread, newest only."""
         with self._lock:
             self._waiting_positions[key] = value
+
+    def store_now(self, key: bytes, value: bytes) -> None:
+        """Write to the positions topic and wait for the acknowledgement. Raises SinkFailed."""
+        stored = threading.Event()
+        self._produce(self._names.positions, BY_KEY, key, value, stored.set)
+        while not stored.wait(POLL_S):
+            self._check()
 
     def flush(self, timeout_s: float) -> bool:
         """Wait for all acknowledgements, of positions too."""

@@ -14,7 +14,19 @@ from kubecdc.versions import newer
 from producer import frames
 from producer.answers import Answer, classify
 from producer.published import Published
-from producer.signals import Checkpoint, Count, Lane, Mark, Output, Publish, Recalled, Request, Unreachable, Verb
+from producer.signals import (
+    Checkpoint,
+    Count,
+    EpochBegun,
+    Lane,
+    Mark,
+    Output,
+    Publish,
+    Recalled,
+    Request,
+    Unreachable,
+    Verb,
+)
 from producer.state import (
     Next,
     Session,
@@ -24,6 +36,7 @@ from producer.state import (
     abort,
     ask_watch,
     chain,
+    contradicted,
     lose,
     owed,
     remember,
@@ -48,14 +61,16 @@ def judge(session: Session, first: frames.Page) -> Stepped:
     """Decide what a list is worth by its first page: use it, ask again, or take the server for restored."""
     confirmed = session.older >= session.rules.restore_confirmations
     if not confirmed and contradicts(session, first):
-        session = replace(session, older=session.older + 1)
-        if session.older < session.rules.restore_confirmations:
-            session, outputs = wait(session, Next.LIST)
-            return session, [Count("older_lists"), *outputs]
-        confirmed = True
+        session = contradicted(session, first.rv)
+        confirmed = session.older >= session.rules.restore_confirmations
+        if not confirmed:
+            return _ask_again(session)
+    if confirmed and session.proof is not None and newer(session.proof, first.rv):
+        return _ask_again(replace(session, proof=first.rv))  # what an epoch begins with must hold all that proved it
     session, outputs = owed(session)
     if confirmed:
         session = new_epoch(session)
+        outputs.append(EpochBegun(session.epoch))
     relist = replace(session.relist or Relist("", session.reason), list_rv=first.rv)
     if confirmed:
         relist = replace(relist, reason="epoch")
@@ -63,6 +78,11 @@ def judge(session: Session, first: frames.Page) -> Stepped:
     session = replace(session, relist=relist, started=True, reason=relist.reason)
     outputs.append(Mark(EventType.RELIST_START, session.epoch, relist.previous_rv, relist))
     return chain((session, outputs), _using(first))
+
+
+def _ask_again(session: Session) -> Stepped:
+    session, outputs = wait(session, Next.LIST)
+    return session, [Count("older_lists"), *outputs]
 
 
 def contradicts(session: Session, answer: frames.Page) -> bool:
@@ -83,7 +103,7 @@ def _next_page(session: Session, answer: frames.Page) -> Stepped:
     if relist is None or answer.rv != relist.list_rv:
         return chain(abort(session, "the pages are of different versions"), _again)
     if session.published.older_items(answer.items):
-        session = replace(session, older=session.older + 1)
+        session = contradicted(session, answer.rv)
         session, outputs = chain(abort(session, "an item is older than it is known to be"), _again)
         return session, [*outputs, Count("older_lists")]
     return _using(answer)(session)

@@ -18,7 +18,7 @@ from kubecdc.records import EventType, Position, RawEvent
 from producer import convert
 from producer.metrics import StreamMetrics
 from producer.positions import Tracker
-from producer.signals import Checkpoint, Mark, Publish, PublishAbsent
+from producer.signals import Checkpoint, EpochBegun, Mark, Publish, PublishAbsent
 from producer.sink import Sink
 
 
@@ -111,21 +111,33 @@ class Publisher:
 
     def checkpoint(self, out: Checkpoint) -> None:
         """Store the position as soon as everything sent so far is acknowledged."""
+        position = self._position(out.epoch, out.rv)
+        with self._lock:
+            self._told = self._sent
+            self._store(self._tracker.checkpoint(position))
+
+    def begin_epoch(self, out: EpochBegun) -> None:
+        """Store that the epoch has begun; returns once that is acknowledged. Raises SinkFailed.
+
+        A producer that starts, or goes on, in the epoch before would say nothing but stale things.
+        """
+        if not self._abandoned:
+            value = self._positions.encode(self._position(out.epoch, ""))
+            self._sink.store_now(wire.epoch_key(self._stream), value)
+
+    def _position(self, epoch: int, rv: str) -> Position:
         context = self._context
-        position = Position(
+        return Position(
             context.cluster,
             context.group,
             context.resource,
             context.scope,
-            out.epoch,
-            out.rv,
+            epoch,
+            rv,
             context.version,
             context.session,
             self._now_ms(),
         )
-        with self._lock:
-            self._told = self._sent
-            self._store(self._tracker.checkpoint(position))
 
     def lag_s(self) -> float:
         """Age in seconds of the oldest record that the stored position does not cover; at most so old."""

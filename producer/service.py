@@ -191,7 +191,7 @@ class Producer:
             position = self._positions.of(wire.stream_name(self._cluster.name, group, resource, scope))
             if position is not None and position.epoch > driver.epoch:
                 log.warning("%s: another producer has begun epoch %d", driver.name, position.epoch)
-                driver.order(Overtaken(position.rv, position.epoch))
+                driver.order(Overtaken(position.rv or None, position.epoch))
 
     def _follow(self, discovery: Discovery) -> None:
         """Take over what came, went or moved."""
@@ -252,9 +252,10 @@ class Producer:
         )  # fmt: skip
         position = self._positions.of(stream)
         labels = {"resource": info.name, "scope": scope, "session": session_id}
-        began = f"after {position.rv}" if position else "with a list"
-        log.info("%s starts %s", driver.name, began, extra=labels | {"version": position.rv if position else None})
-        begin(driver, Start(position.rv, position.epoch) if position else Start(None, 1))
+        start = Start(position.rv or None, position.epoch) if position else Start(None, 1)
+        began = f"after {start.rv}" if start.rv else "with a list"
+        log.info("%s starts %s", driver.name, began, extra=labels | {"version": start.rv})
+        begin(driver, start)
         return driver
 
     def _end(self) -> None:

@@ -122,19 +122,22 @@ def _moved_watch(session: Session, _: Moved) -> Stepped:
 def _overtaken(session: Session, other: Overtaken) -> Stepped:
     """Go on in the epoch that another producer has begun: of the one before, nothing counts any more.
 
-    Its stored position is in the log for all (design.md, "The topics"), so this is a start after it. Without this a
-    producer that did not notice the restore would say nothing but stale things for ever.
+    Its stored position is in the log for all (design.md, "The topics"), so this is a start after it, or with a list
+    where it has none yet. Without this a producer that did not notice the restore would say nothing but stale things
+    for ever.
     """
     if other.epoch <= session.epoch:
         return session, []
     parked = session.phase is Phase.PARKED
     session, outputs = abort(session, f"another producer has begun epoch {other.epoch}")
     session = replace(
-        session, epoch=other.epoch, versions=Versions.at(other.rv), published=Published(other.rv), resumed=True,
-        older=0, audit=None, auditing=False,
+        session, epoch=other.epoch, versions=Versions.at(other.rv) if other.rv else Versions(),
+        published=Published(other.rv), resumed=other.rv is not None, older=0, audit=None, auditing=False,
     )  # fmt: skip
     outputs = [*outputs, Cancel(Lane.AUDIT), Count("overtaken")]
-    return (session, outputs) if parked else chain((session, outputs), ask_watch)
+    if parked:
+        return session, outputs
+    return chain((session, outputs), ask_watch if other.rv else lambda s: ask_list(s, "epoch"))
 
 
 def _stop(session: Session, _: Stop) -> Stepped:
@@ -203,7 +206,7 @@ ROWS: tuple[Row, ...] = (
     ),
     *(Row(phase, Gone, _gone, (_PARKED,)) for phase in (_LISTING, _INITIAL, _OPENING, _LIVE, _WAITING)),
     *(
-        Row(phase, Overtaken, _overtaken, (phase, _OPENING))
+        Row(phase, Overtaken, _overtaken, (phase, _OPENING, _LISTING))
         for phase in (_LISTING, _INITIAL, _OPENING, _LIVE, _WAITING)
     ),
     Row(_PARKED, Overtaken, _overtaken, (_PARKED,)),

@@ -115,9 +115,9 @@ class Moved:
 
 @dataclass(frozen=True, slots=True)
 class Overtaken:
-    """Another producer found the server restored: it has begun `epoch`, and stored `rv` as its position in it."""
+    """Another producer found the server restored: it has begun `epoch`, and come to `rv` in it (None: nowhere yet)."""
 
-    rv: str
+    rv: str | None
     epoch: int
 
 
@@ -219,6 +219,13 @@ class Checkpoint:
 
 
 @dataclass(frozen=True, slots=True)
+class EpochBegun:
+    """Nothing of `epoch` may be published before all producers can know of it: it is stored, and acknowledged."""
+
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
 class Count:
     """Something happened that a metric counts: `what` is its name, `label` its reason where it has one."""
 
@@ -226,4 +233,4 @@ class Count:
     label: str = ""
 
 
-Output = Request | Cancel | Alarm | Publish | PublishAbsent | Mark | Checkpoint | Count
+Output = Request | Cancel | Alarm | Publish | PublishAbsent | Mark | Checkpoint | EpochBegun | Count

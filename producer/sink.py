@@ -36,6 +36,9 @@ class Sink(Protocol):
     def store_position(self, key: bytes, value: bytes) -> None:
         """Store a position; never blocks, may be called from `on_ack`. A newer value replaces one still waiting."""
 
+    def store_now(self, key: bytes, value: bytes) -> None:
+        """Write to the positions topic and wait for the acknowledgement, however long it takes. Raises SinkFailed."""
+
     def flush(self, timeout_s: float) -> bool:
         """Wait until everything, positions too, is acknowledged; False when the time was not enough."""
 

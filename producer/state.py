@@ -102,9 +102,10 @@ class Session:
 
     `resumed` tells that a RESUMED record is still owed, `lost` that an open COVERAGE_LOST stands, `started` that the
     running relist was announced, `recalled` that what the log holds need not be asked for, `bookmarked` that this
-    server sends bookmarks, `asked` is the greatest version known when the audit's list was asked for. `failures` drives
-    the back-off, `older` counts lists that contradict what was read, `instant` and `silent` empty streams, `too_large`
-    refusals of a version not reached yet, `cuts` streamed lists that broke off.
+    server sends bookmarks, `asked` is the greatest version known when the audit's list was asked for. `failures`
+    drives the back-off, `older` counts lists that contradict what was read, `proof` is the greatest version of those,
+    `instant` and `silent` empty streams, `too_large` refusals of a version not reached yet, `cuts` streamed lists
+    that broke off.
     """
 
     id: str
@@ -127,6 +128,7 @@ class Session:
     frames: int = 0
     failures: int = 0
     older: int = 0
+    proof: str | None = None
     instant: int = 0
     silent: int = 0
     bookmarked: bool = False
@@ -142,6 +144,12 @@ class Session:
 
 Stepped = tuple[Session, list[Output]]
 Step = Callable[[Session], Stepped]
+
+
+def contradicted(session: Session, list_rv: str) -> Session:
+    """A list has contradicted what was read: the server lags, or it was restored."""
+    proof = _greatest(list_rv, session.proof) if session.older else list_rv
+    return replace(session, older=session.older + 1, proof=proof)
 
 
 def ask_list(session: Session, reason: str) -> Stepped:

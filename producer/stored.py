@@ -1,7 +1,8 @@
 """The stored positions of a cluster's streams, as all of its producers have left them.
 
 Of each stream the one that reaches furthest counts, not the last: several producers store in turns, and one that has
-not noticed a restore yet stores positions of an epoch that is over. One thread reads, others may ask.
+not noticed a restore yet stores positions of an epoch that is over. Epochs that have begun are stored beside the
+positions, under keys that no such position replaces. One thread reads, others may ask.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable
 
+from kubecdc import wire
 from kubecdc.codec import Codec
 from kubecdc.errors import Undecodable
 from kubecdc.records import Position
@@ -27,27 +29,28 @@ class StoredPositions:
 
     def refresh(self) -> None:
         """Take over what has been stored; None takes a stream's position back. Raises Unreachable."""
-        for stream, stored in self._read():
+        for key, stored in self._read():
+            stream = key.removeprefix(wire.EPOCH)
             if stored is None:
                 self._furthest.pop(stream, None)
                 continue
-            position = self._decoded(stream, stored)
+            position = self._decoded(stream, stored, begun=stream != key)
             known = self._furthest.get(stream)
             if position is not None and (known is None or _reach(position) > _reach(known)):
                 self._furthest[stream] = position
 
     def of(self, stream: str) -> Position | None:
-        """The position of a stream, if there is one."""
+        """The position of a stream, if there is one; its `rv` is empty while nothing of its epoch is covered."""
         return self._furthest.get(stream)
 
     def epochs(self) -> dict[str, int]:
         """The epoch of each stream."""
         return {stream: position.epoch for stream, position in self._furthest.items()}
 
-    def _decoded(self, stream: str, stored: bytes) -> Position | None:
+    def _decoded(self, stream: str, stored: bytes, *, begun: bool) -> Position | None:
         try:
             position = self._codec.decode(stored)
-            if isinstance(position, Position) and well_formed(position.rv):
+            if isinstance(position, Position) and (position.rv == "" if begun else well_formed(position.rv)):
                 return position
             why = "it is no position"
         except Undecodable as error:

@@ -157,6 +157,9 @@ class MemorySink:
             if not self._closed and not self._dead:
                 self._log.take_unanswered("positions", 0, key, value)
 
+    def store_now(self, key: bytes, value: bytes) -> None:
+        self.store_position(key, value)
+
     def flush(self, timeout_s: float) -> bool:
         with self._condition:
             return self._condition.wait_for(lambda: not self._waiting and not self._sending, timeout_s)

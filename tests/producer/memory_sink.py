@@ -41,6 +41,9 @@ class MemorySink:
     def store_position(self, key: bytes, value: bytes) -> None:
         self.stored[key.decode()] = value
 
+    def store_now(self, key: bytes, value: bytes) -> None:
+        self.store_position(key, value)
+
     def flush(self, timeout_s: float) -> bool:
         return self.depth() == 0
 

@@ -74,6 +74,14 @@ def test_positions_are_read_back_newest_only(kafka_broker: Broker, prefix: str, 
     assert sink.partitions == 3
 
 
+def test_what_is_stored_now_is_there_when_the_call_returns(kafka_broker: Broker, prefix: str, sink: KafkaSink) -> None:
+    sink.store_now(b"__epoch__/c//pods/", b"2")
+    assert [r.value for r in read_all(kafka_broker.bootstrap, f"{prefix}.positions")] == [b"2"]
+    sink.close()
+    with pytest.raises(SinkFailed, match="closed"):
+        sink.store_now(b"__epoch__/c//pods/", b"3")
+
+
 def test_later_reads_of_positions_give_what_others_have_stored_since(
     kafka_broker: Broker, prefix: str, sink: KafkaSink
 ) -> None:

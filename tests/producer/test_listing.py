@@ -11,6 +11,7 @@ from producer.frames import Broken
 from producer.signals import (
     Checkpoint,
     Count,
+    EpochBegun,
     Mark,
     Publish,
     Recalled,
@@ -98,6 +99,19 @@ def test_lists_that_stay_older_begin_a_new_epoch() -> None:
     assert start.relist.previous_rv == "22"
     assert run.of(Checkpoint) == [Checkpoint(2, "15")]
     assert run.requests() == [(Verb.WATCH, "15")]
+    told = [out for out in run.last if isinstance(out, EpochBegun) or getattr(out, "epoch", 0) == 2]
+    assert told[0] == EpochBegun(2), "what is killed in its first list must start again in this epoch"
+
+
+def test_an_epoch_does_not_begin_with_a_list_older_than_those_that_proved_it() -> None:
+    """What they showed would be swept, and be created once more later (found by the simulation)."""
+    run = live("10").give(frame(ADDED, "a", "20"), error(410, "Expired"))
+    for rv in ("97", "99"):
+        run.give(page(rv, ("a", "5")), RetryDue())
+    run.give(page("98", ("a", "5")))
+    assert (run.phase, run.session.epoch) == (Phase.WAITING, 1)
+    run.give(RetryDue(), page("98", ("a", "5")))
+    assert run.session.epoch == 2, "the server may have gone back a second time, so what is asked for does not rise"
 
 
 def test_an_item_older_than_known_proves_a_restore_too() -> None:

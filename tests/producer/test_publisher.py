@@ -18,7 +18,7 @@ from producer.frames import Item, Object
 from producer.metrics import Metrics, StreamMetrics
 from producer.publisher import Publisher
 from producer.redact import Redactor
-from producer.signals import Checkpoint, Mark, Publish, PublishAbsent
+from producer.signals import Checkpoint, EpochBegun, Mark, Publish, PublishAbsent
 from tests.producer.memory_sink import MemorySink
 
 STREAM = "c//pods/"
@@ -60,6 +60,18 @@ def test_numbers_have_no_hole_and_counts_are_exact(kinds: list[str]) -> None:
         assert events[-1].relist.expected == sum(event.type is EventType.LISTED for event in events)
         assert all(wire.partition_of(event.uid, 3) == partition for event in events if event.uid)
     assert sum(value is None for _, _, value in sink.log) == kinds.count("deleted")
+
+
+def test_an_epoch_is_stored_as_begun_before_anything_of_it_is_sent() -> None:
+    sink = MemorySink()
+    publisher, _ = made(sink)
+    publisher.begin_epoch(EpochBegun(2))
+    begun = sink.position(f"__epoch__/{STREAM}")
+    assert begun is not None
+    assert (begun.epoch, begun.rv, sink.log) == (2, "", [])
+    publisher.abandon()
+    publisher.begin_epoch(EpochBegun(3))
+    assert sink.position(f"__epoch__/{STREAM}") == begun, "who lost the lease begins no epoch"
 
 
 def test_a_position_waits_for_every_partition() -> None:

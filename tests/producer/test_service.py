@@ -155,6 +155,20 @@ def test_an_epoch_that_another_producer_began_is_taken_over(server: SimServer, s
     assert (resumed.epoch, resumed.rv) == (2, rv)
 
 
+def test_a_producer_goes_on_in_an_epoch_that_had_only_begun_when_it_was_killed(
+    server: SimServer, start: Callable[..., Running]
+) -> None:
+    """In the epoch before, all that it says would be stale, for ever and in silence (found by the simulation)."""
+    rv = write(server, "a")
+    begun = Codec().encode(Position("c", "", "configmaps", "", 2, "", "v1", "killed", 1))
+    sink = MemorySink(stored={"__epoch__/c//configmaps/": begun, "c//configmaps/": stored(1, rv)})
+    running = start(sink)
+    until(running.producer.settled)
+    running.end()
+    assert {event.epoch for event in sink.events()} == {2}
+    assert "a" in [event.name for event in sink.events() if event.type is EventType.LISTED]
+
+
 def test_of_stored_positions_the_furthest_counts(server: SimServer, start: Callable[..., Running]) -> None:
     """Two producers store in turns: the last may be the one that lags, or is in an epoch that is over."""
     rv = write(server, "a")

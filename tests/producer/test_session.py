@@ -76,6 +76,14 @@ def test_an_epoch_that_another_producer_has_begun_is_taken_over_from_its_positio
     assert {out.epoch for out in run.last if isinstance(out, Mark | Publish | Checkpoint)} == {2}
 
 
+def test_an_epoch_in_which_nobody_has_come_anywhere_is_taken_over_with_a_list() -> None:
+    run = live().give(frame(ADDED, "a", "12"), Overtaken(None, 2))
+    assert (run.phase, run.requests(), run.marks()) == (Phase.LISTING, [(Verb.LIST, "")], [])
+    run.give(page("7", ("a", "3")))
+    assert run.marks() == [("RELIST_START", None), ("RELIST_END", "7")]
+    assert {out.epoch for out in run.last if isinstance(out, Mark | Publish | Checkpoint)} == {2}
+
+
 def test_a_list_under_way_is_given_up_for_a_later_epoch() -> None:
     run = overtaken(Run().give(page("10", ("a", "3"), token="t")))
     assert [(out.type, out.epoch) for out in run.last if isinstance(out, Mark)] == [(EventType.RELIST_ABORTED, 1)]

@@ -36,6 +36,16 @@ def test_the_furthest_of_the_last_epoch_counts_over_all_reads() -> None:
     assert stored.of("other") is None
 
 
+def test_an_epoch_that_has_only_begun_counts_until_it_has_a_position() -> None:
+    """It has a key of its own: who has not noticed the restore goes on to store positions of the epoch before."""
+    news = [[("__epoch__/s", at(2, "")), ("s", at(1, "1000"))], [("s", at(2, "5"))]]
+    stored = StoredPositions(lambda: news.pop(0), CODEC)
+    stored.refresh()
+    assert reach(stored.of("s")) == (2, "")
+    stored.refresh()
+    assert reach(stored.of("s")) == (2, "5")
+
+
 def test_a_position_that_was_taken_back_counts_no_more() -> None:
     stored = StoredPositions(lambda: [("s", at(3, "5")), ("s", None), ("s", at(1, "7"))], CODEC)
     stored.refresh()

@@ -27,6 +27,7 @@ from producer.signals import (
     Cancel,
     Checkpoint,
     Count,
+    EpochBegun,
     Gone,
     Input,
     Lane,
@@ -92,7 +93,7 @@ class Driver:
         self._streams: dict[Lane, Stream | None] = dict.fromkeys(Lane)
         self._tickets: dict[type[Any], int] = {}
         self._ticket = 0
-        self.step(Start(start.rv, start.epoch) if start else Start(None, 1))
+        self.step(Start(start.rv or None, start.epoch) if start else Start(None, 1))
         self._ring_later(ProgressDue(), self.rules.progress_interval_s)
         self._audit_later()
 
@@ -123,6 +124,8 @@ class Driver:
                 self.publisher.mark(out)
             case Checkpoint():
                 self.publisher.checkpoint(out)
+            case EpochBegun():
+                self.publisher.begin_epoch(out)
             case PublishAbsent():
                 self.publisher.publish_absent(out)
             case Request():
@@ -247,7 +250,7 @@ class Driver:
         position = self.process.positions.of(self.stream)
         if position is not None and position.epoch > self.machine.epoch:
             self.simulation.hit("overtaken")
-            self.order(Overtaken(position.rv, position.epoch))
+            self.order(Overtaken(position.rv or None, position.epoch))
 
     def _confirm(self) -> None:
         if not self.kind.served and not self.parked and self.machine.phase is not Phase.STOPPED:

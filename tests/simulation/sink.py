@@ -65,6 +65,10 @@ class Sink:
         if fresh:
             self._later(lambda: self._store(key))
 
+    def store_now(self, key: bytes, value: Ref) -> None:
+        assert isinstance(value.record, Position)
+        self._simulation.log.positions[key.decode()] = value.record
+
     def depth(self) -> int:
         return sum(map(len, self._waiting)) + sum(self._under_way) + len(self._positions)
 
