@@ -143,9 +143,10 @@ def _missing(
             continue  # superseded before the first list, or in no claim: the walk over bounds has named it
         entries = shown.get(name, ())
         found = [entry.offset for entry in entries if _shows(entry, commit, last_put)]
-        if claims and found and min(found) < min(claim.offset for claim in claims):
+        claimed = min((claim.offset for claim in claims), default=0)
+        if found and min(found) < claimed:
             continue
-        if any(gap.contains(commit.rv) for gap in coverage.gaps) or _named_by_object(entries, commit.rv):
+        if any(gap.contains(commit.rv) for gap in coverage.gaps) or _named_by_object(entries, commit.rv, claimed):
             continue
         late = f", at offset {found[0]}, after it was claimed" if found else ""
         faults.append(
@@ -178,10 +179,14 @@ def _shows(entry: Entry, commit: Committed, last_put: str | None) -> bool:
     return change.rv == commit.rv or (commit.kind == "DELETE" and change.rv == last_put)
 
 
-def _named_by_object(entries: Iterable[Entry], rv: str) -> bool:
-    """A gap that rides on an object's own change speaks of what lies between its versions."""
+def _named_by_object(entries: Iterable[Entry], rv: str, claimed: int) -> bool:
+    """A gap that rides on an object's own change speaks of what lies between its versions.
+
+    After offset `claimed` it comes too late: the claim was false, unless an audit shows what the server had left out.
+    """
     return any(
         entry.change.gap is not None
+        and (entry.offset < claimed or entry.change.gap.cause is Cause.AUDIT_DRIFT)
         and newer(rv, entry.change.after_rv or entry.change.prev_rv)
         and not_newer(rv, entry.change.rv)
         for entry in entries

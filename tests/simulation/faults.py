@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 ANY = (Verb.LIST, Verb.WATCH, Verb.WATCHLIST)
 WRITES_MAX = 14
-LATER = (WITHHOLD, "cut_in_batch")  # they strike with what the stream sends next
+LATER = (WITHHOLD, "cut_in_batch", "frame_garbled")  # they strike with what the stream sends next
 
 ARMED: dict[str, tuple[tuple[Verb, ...], object, bool]] = {
     "instant_close": ((Verb.WATCH,), None, False),

@@ -304,7 +304,7 @@ SHOWN_BY: Mapping[str, tuple[str, ...]] = {
     "wrong_count_sweeps_all_the_same": ("item_lost", "expired_mid_stream", "frame_garbled", "history_compacted"),
     "floor_is_raised_despite_a_hole": LOST,
     "hole_ends_at_the_next_progress": ("delete_lost", "marker_lost"),
-    "repeated_delivery_is_not_noticed": ("append_twice",),
+    "repeated_delivery_is_not_noticed": ("items_twice",),
     "epoch_is_not_begun": ("restored", "restored_bumped"),
     "position_advances_past_a_deleted": ("cut_in_batch",),
     "position_is_stored_before_the_acknowledgement": ("producer_killed", "broker_away"),

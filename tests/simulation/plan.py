@@ -25,7 +25,7 @@ REQUEST_FAULTS = (
 )  # fmt: skip
 STORE_FAULTS = ("history_compacted", "server_lags", "kind_gone", "kind_moved")
 RESTORES = ("restored", "restored_bumped")
-BROKER_FAULTS = ("broker_away", "ack_lost", "append_twice", "state_compacted")
+BROKER_FAULTS = ("broker_away", "ack_lost", "append_twice", "items_twice", "state_compacted")
 LOSSES = (
     "record_lost",
     "item_lost",

@@ -6,6 +6,7 @@ met by the next request that they fit, or strike an open stream at once.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -208,6 +209,7 @@ class Stream:
         self.mute_until = 0.0
         self.withhold = 0
         self.cut_next = False
+        self.garble_next = False
         self.sent: list[Version] = []
         self.initial: list[Version] | None = None
         self._post = post
@@ -264,21 +266,25 @@ class Stream:
             if self.server.schedule.now >= self._bookmark_at:
                 self._bookmark_at = self.server.schedule.now + BOOKMARK_S
                 lines.append(_bookmark(self.server.view()))
-        cut = bool(lines) and self.cut_next
-        if cut:
-            lines = lines[: self._cut_at()]
+        if lines and self.cut_next and (place := self._cut_at()) is not None:
             self.server.hit("cut_in_batch")
+            lines = lines[:place]
+            del self.sent[len(self.sent) - self._batch + place :]
+            self.mute_until = math.inf  # a stream that went on without the rest would be a server that loses events
+            self.later(self.server.rng.uniform(0.0, 2.0), lambda: self.end(clean=False))
         if lines:
             self.send(b"".join(lines))
-        if cut:  # before the first line too: a stream that went on without them would be a server that loses events
-            self.end(clean=False)
 
-    def _cut_at(self) -> int:
-        """How much of a batch comes before the connection breaks; between deletes of one version, if there are any."""
-        sent = self.sent[-self._batch :]
-        pairs = pairwise(sent)
-        shared = [place for place, (one, other) in enumerate(pairs, 1) if one.rv == other.rv]
-        return shared[0] if shared else self.server.rng.randrange(self._batch + 1)
+    def _cut_at(self) -> int | None:
+        """How much of a batch comes before the connection stalls and breaks: that between deletes of one version.
+
+        Most batches have no such place, and are left whole as a rule.
+        """
+        sent = self.sent[-self._batch :] if self._batch else []
+        shared = [place for place, (one, other) in enumerate(pairwise(sent), 1) if one.rv == other.rv]
+        if shared:
+            return shared[0]
+        return self.server.rng.randrange(self._batch + 1) if self.server.rng.random() < 0.1 else None
 
     def _events(self) -> list[bytes]:
         view = self.server.view()
@@ -297,6 +303,10 @@ class Stream:
                 continue
             self.sent.append(version)
             lines.append(version.line)
+            if self.garble_next:
+                self.garble_next = False
+                self.server.hit("frame_garbled")
+                lines[-1] = self.server.rng.choice(GARBLED)
         self._batch = len(self.sent) - before
         return lines
 
@@ -338,7 +348,7 @@ class Stream:
                 line = upcoming[0].line
                 self.end(clean=True, partial=line[: self.server.rng.randrange(1, len(line) - 1)])
             case "frame_garbled":
-                self.send(self.server.rng.choice(GARBLED))
+                self.garble_next = True
             case "frame_twice":
                 if not self.sent:
                     return False

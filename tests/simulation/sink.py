@@ -116,7 +116,7 @@ class Sink:
         records = [(key, value) for key, value, _ in batch]
         self._append(partition, records)
         delay = self._rng.uniform(0.002, 0.06)
-        if simulation.take("append_twice", partition):  # the broker had forgotten the producer's sequence
+        if _again(simulation, partition, records):  # the broker had forgotten the producer's sequence
             self._append(partition, records)
         if simulation.take("ack_lost", partition):  # sent again, known to the broker, acknowledged at last
             delay += self._rng.uniform(0.5, 3.0)
@@ -134,6 +134,13 @@ class Sink:
         position = self._positions.pop(key, None)
         if position is not None and not self._dead:
             self._simulation.log.positions[key.decode()] = position
+
+
+def _again(simulation: Simulation, partition: int, records: list[tuple[bytes, Ref | None]]) -> bool:
+    """Whether the broker appends the batch once more: any, or one with items of a list but neither of its ends."""
+    types = {ref.record.type for _, ref in records if ref is not None and isinstance(ref.record, RawEvent)}
+    items = EventType.LISTED in types and not types & {EventType.RELIST_START, EventType.RELIST_END}
+    return simulation.take("append_twice", partition) or (items and simulation.take("items_twice", partition))
 
 
 def _struck(simulation: Simulation, partition: int, record: object) -> bool:
