@@ -67,6 +67,7 @@ class Driver:
     def __init__(self, process: Process, kind: Kind, scope: str, start: Position | None) -> None:
         simulation = self.simulation = process.simulation
         self.process = process
+        self.life = process.runs  # of the process; what is due in another one never comes
         self.kind = kind
         self.scope = scope
         self.stream = wire.stream_name(CLUSTER, kind.group, kind.resource, scope)
@@ -210,14 +211,16 @@ class Driver:
                 self.step(signal)
                 self._era = None
 
-        self.process.defer(work)
+        self.process.defer(work, self.life)
 
     # --- alarms -----------------------------------------------------------------------------------------------------
 
     def _ring_later(self, signal: Input, seconds: float) -> None:
         self._ticket += 1
         ticket = self._tickets[type(signal)] = self._ticket
-        self.simulation.schedule.after(seconds, lambda: self.process.defer(lambda: self._ring(signal, ticket)))
+        self.simulation.schedule.after(
+            seconds, lambda: self.process.defer(lambda: self._ring(signal, ticket), self.life)
+        )
 
     def _ring(self, signal: Input, ticket: int) -> None:
         if self._tickets.get(type(signal)) != ticket:
@@ -241,7 +244,7 @@ class Driver:
         """Take over what discovery says, and what other producers have stored."""
         kind = self.kind
         if not kind.served and not self.parked:
-            self.simulation.schedule.after(CONFIRM_S, lambda: self.process.defer(self._confirm))
+            self.simulation.schedule.after(CONFIRM_S, lambda: self.process.defer(self._confirm, self.life))
         elif kind.served and self.parked:
             self.parked = False
             self._retarget(Back())
