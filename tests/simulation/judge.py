@@ -98,7 +98,7 @@ def _fails_so(wanted: set[str], of: Plan) -> bool:
 
 def settings(of: Plan) -> str:
     """A plan without its steps."""
-    names = ("partitions", "kinds", "producers", "workers", "scopes", "watchlist", "history_ms")
+    names = ("partitions", "kinds", "producers", "workers", "scopes", "watchlist", "history_ms", "objects")
     return ", ".join(f"{name}={getattr(of, name)}" for name in names)
 
 

@@ -87,6 +87,7 @@ class Plan:
     history_ms: int
     watch: WatchSettings
     steps: tuple[Step, ...]
+    objects: int
 
 
 def plan(seed: int) -> Plan:
@@ -114,6 +115,7 @@ def plan(seed: int) -> Plan:
             audit_interval_s=rng.choice((5.0, 15.0)) if audits else 0.0,
         ),
         steps=_steps(rng, audits=audits),
+        objects=rng.choice((0, 0, 40)),
     )
 
 

@@ -196,6 +196,8 @@ class Simulation:
     def run(self) -> Outcome:
         """Play the plan to its end."""
         with installed(self):
+            for number in range(self.plan.objects):
+                self.world.create(self.world.kinds[number % len(self.world.kinds)])
             for _ in range(30):
                 self.world.write()
             for process in self.processes:
