@@ -41,8 +41,7 @@ def cluster(apiserver: ApiServer) -> Iterator[ApiServer]:
     for item in applied:
         manifests.apply(apiserver, item)
     yield apiserver
-    for item in reversed(applied):
-        apiserver.request("DELETE", f"{manifests.collection(apiserver, item)}/{item['metadata']['name']}")
+    manifests.remove(apiserver, applied)
 
 
 @pytest.fixture(scope="module")
@@ -60,8 +59,7 @@ def role(cluster: ApiServer) -> Iterator[None]:
     for item in documents("rbac.yaml"):
         manifests.apply(cluster, item)
     yield
-    for item in documents("rbac.yaml"):
-        cluster.request("DELETE", f"{manifests.collection(cluster, item)}/{item['metadata']['name']}")
+    manifests.remove(cluster, documents("rbac.yaml"))
     cluster.request("DELETE", LEASES)
 
 

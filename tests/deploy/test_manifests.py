@@ -73,6 +73,13 @@ def apply(server: ApiServer, item: dict[str, Any]) -> dict[str, Any]:
     return dict(answer)
 
 
+def remove(server: ApiServer, items: list[dict[str, Any]]) -> None:
+    """Delete what `apply` made, the last first; namespaces stay, since nothing here would end their termination."""
+    for item in reversed(items):
+        if item["kind"] != "Namespace":
+            server.request("DELETE", f"{collection(server, item)}/{item['metadata']['name']}")
+
+
 @pytest.fixture(scope="module")
 def cluster(apiserver: ApiServer) -> Iterator[ApiServer]:
     """The API server with all manifests, a secret to hide, and a custom resource."""
@@ -91,8 +98,7 @@ def cluster(apiserver: ApiServer) -> Iterator[ApiServer]:
     code, answer = apiserver.request("POST", gadgets, gadget)
     assert code == 201, answer
     yield apiserver
-    for item in reversed([*documents(), *extra]):  # the CRD takes its objects along
-        apiserver.request("DELETE", f"{collection(apiserver, item)}/{item['metadata']['name']}")
+    remove(apiserver, [*documents(), *extra])  # the CRD takes its objects along
 
 
 def secret(name: str, **values: str) -> dict[str, Any]:
