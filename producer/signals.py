@@ -22,12 +22,16 @@ class Lane(StrEnum):
 
 
 class Verb(StrEnum):
-    """The questions that a session asks: three of the API server, and what the log holds of its objects."""
+    """The questions that a session asks: of the API server, and RECALL of the log, what it holds of the objects.
+
+    PROBE is a list of one item, for its version's sake.
+    """
 
     LIST = "list"
     WATCH = "watch"
     WATCHLIST = "watchlist"
     RECALL = "recall"
+    PROBE = "probe"
 
 
 # --- inputs -----------------------------------------------------------------------------------------------------
@@ -152,7 +156,7 @@ Input = (
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """Ask. LIST takes `token`, WATCH takes `rv`, WATCHLIST and RECALL neither."""
+    """Ask. LIST takes `token`, WATCH takes `rv`, the others neither."""
 
     lane: Lane
     verb: Verb
