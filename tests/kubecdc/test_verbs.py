@@ -6,6 +6,7 @@ import json
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 
 import pytest
 
@@ -101,7 +102,15 @@ def test_a_broken_log_ends_with_status_3_at_once_or_after_the_report(
     assert "the log is broken in 1 places" in told
 
 
-def test_subscribe_prints_at_once_and_ends_quietly_with_ctrl_c(log: Log):
+@pytest.fixture
+def ctrl_c() -> Iterator[None]:
+    """A program started in the background of a shell ignores SIGINT, as do its children."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+def test_subscribe_prints_at_once_and_ends_quietly_with_ctrl_c(log: Log, ctrl_c: None):
     log.write(LIFE[0])
     command = [sys.executable, "-m", "kubecdc", "subscribe", *where(log), "-o", "ndjson"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
@@ -110,7 +119,10 @@ def test_subscribe_prints_at_once_and_ends_quietly_with_ctrl_c(log: Log):
         log.write(LIFE[1])
         assert json.loads(process.stdout.readline())["seq"] == 2
         process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=60)
+        try:
+            out, err = process.communicate(timeout=60)
+        finally:
+            process.kill()
     assert (out, err, process.returncode) == ("", "", 130)
 
 
