@@ -5,7 +5,6 @@ It decides nothing about records. Every call ends in seconds when the broker doe
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # re-exported
     ResourceType,
 )
 
+from kubecdc import complaints
 from kubecdc.errors import ChainBroken, Misconfigured, Unreachable
 from kubecdc.start import BEGINNING, Start, Where
 from kubecdc.topics import LiveTopic, TopicNames, TopicSpec, check, moved
@@ -68,13 +68,12 @@ _READER = {
 
 
 def connection(bootstrap: str, properties: Properties = ()) -> dict[str, Any]:
-    """What every client is told; librdkafka's own complaints are debug lines, since calls report errors."""
-    logger = logging.getLogger("kubecdc.kafka.client")
+    """What every client is told; librdkafka's own complaints are seldom lines of the log, since calls report errors."""
     return {
         "bootstrap.servers": bootstrap,
         "socket.connection.setup.timeout.ms": int(ANSWER_S * 1000),
-        "logger": logger,
-        "error_cb": lambda error: logger.debug("kafka: %s", error),
+        "logger": complaints.LOG,
+        "error_cb": lambda error: complaints.LOG.debug("kafka: %s", error),
         **dict(properties),
     }
 
