@@ -20,7 +20,8 @@ from kubecdc import wire
 from kubecdc.errors import Undecodable
 from kubecdc.records import Change, EventType, Op, Progress, RawEvent, SessionState, StreamState, UidState
 from processors.coverage import Coverage
-from processors.partition import Partition, StateRecord
+from processors.partition import Partition
+from processors.pending import StateRecord
 
 COMMIT_MARKER = 1  # offsets that the end of a transaction takes
 

@@ -25,9 +25,7 @@ REGISTRIES = re.compile(
 )
 SECRETS = re.compile(r"^\s*-----BEGIN [A-Z ]*PRIVATE KEY-----$|AK" r"IA[0-9A-Z]{16}")
 # What breaks a rule today and is owed. The lists are exact: mending one fails here until its line is taken out.
-LARGE = {
-    "processors/partition.py: Partition",
-}
+LARGE: set[str] = set()
 UNTESTED_BY_NAME: set[str] = set()
 TEXT = {".py", ".md", ".toml", ".yaml", ".yml", ".avsc", ".json", ".sh", "", ".cfg", ".ini"}
 

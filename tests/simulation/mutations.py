@@ -13,7 +13,7 @@ from typing import Any
 
 from kubecdc.records import Cause, EventType, Op
 from kubecdc.wire import PROGRESS_KEY
-from processors import partition, rules, streams
+from processors import deletes, rules, streams
 from processors.partition import Batch, Partition
 from processors.rules import Verdict
 from producer import listing, positions, published, session, state, watching
@@ -108,7 +108,7 @@ def streamed_list_is_evidence() -> list[Patch]:
 
 def sweep_ignores_list_rv() -> list[Patch]:
     """A complete list deletes also what is newer than it."""
-    return [(partition, "not_newer", lambda one, other: True)]
+    return [(deletes, "not_newer", lambda one, other: True)]
 
 
 def _longer(rv: str) -> str:
@@ -118,7 +118,7 @@ def _longer(rv: str) -> str:
 
 def sweep_does_not_sweep() -> list[Patch]:
     """A complete list deletes nothing."""
-    return [(Partition, "_sweep", lambda self, sweep, at: None)]
+    return [(deletes, "sweep", lambda pending, swept, at: None)]
 
 
 def wrong_count_sweeps_all_the_same() -> list[Patch]:
@@ -203,12 +203,12 @@ def repeated_offset_is_applied() -> list[Patch]:
 
 def dead_are_forgotten_at_once() -> list[Patch]:
     """The state of a deleted UID goes before the floor has passed its delete."""
-    right = Partition._bury
+    right = deletes.bury
 
-    def bury(self: Any, name: str, stream: Any) -> None:
-        right(self, name, replace(stream, floor=_longer(stream.floor)) if stream.floor else stream)
+    def bury(pending: Any, name: str, stream: Any) -> None:
+        right(pending, name, replace(stream, floor=_longer(stream.floor)) if stream.floor else stream)
 
-    return [(Partition, "_bury", bury)]
+    return [(deletes, "bury", bury)]
 
 
 # --- the producer ---------------------------------------------------------------------------------------------------

@@ -1,0 +1,76 @@
+"""Deletes that nobody showed: of what a complete list lacks, whose name was taken, or whose tombstone alone is left.
+
+Pure: they are written to the batch, with bounds and cause (G2, G5). Whether a list is complete, and whether a hole is
+mended, is decided in `processors.streams`.
+"""
+
+from __future__ import annotations
+
+from kubecdc.records import Cause, EventType, Gap, StreamState, UidState
+from kubecdc.versions import newer, not_newer, order
+from processors import changes, streams
+from processors.changes import At
+from processors.memory import Living
+from processors.pending import Pending
+
+
+def infer(pending: Pending, state: UidState, at: At, gap: Gap, bound: tuple[int, str]) -> None:
+    """Write that an object was deleted between its version and `bound`, an epoch and a version in it."""
+    pending.change(changes.inferred_delete(at, state, *bound, gap), changes.dead_state(at, state, *bound))
+    pending.counters["deleted"] += 1
+    pending.counters["inferred_deletes"] += 1
+
+
+def sweep(pending: Pending, swept: streams.Sweep, at: At) -> None:
+    """Delete what lives, is not newer than the complete list and was not in it."""
+    event = at.event
+    known = pending.memory.of((event.cluster, event.group, event.resource))
+    gone = [
+        state
+        for state in known.uids.values()
+        if not state.deleted
+        and event.scope in ("", state.namespace)
+        and swept.relist not in state.listed
+        and (state.epoch < swept.epoch or not_newer(state.rv, swept.list_rv))
+    ]
+    for state in gone:
+        gap = Gap(swept.cause, None, "missing from a complete list")
+        infer(pending, state, at, gap, (swept.epoch, swept.list_rv))
+
+
+def make_room(pending: Pending, living: Living, at: At) -> None:
+    """A name is taken by a new UID: the old one's delete comes first (kubernetes.md 3.15)."""
+    event = at.event
+    state = living.holder(event.namespace, event.name, event.uid or "")
+    if state is None or state.deleted or event.type is EventType.DELETED:
+        return
+    relist = event.relist
+    bound = relist.list_rv if relist and relist.list_rv else event.rv
+    if bound is None or event.rv is None:
+        return
+    if (event.epoch, order(event.rv)) > (state.epoch, order(state.rv)):
+        cause = Cause.RELIST_WINDOW if relist else Cause.TRANSPORT_LOSS
+        infer(pending, state, at, Gap(cause, None, "its name was taken"), (event.epoch, bound))
+
+
+def of_tombstones(pending: Pending, name: str, stream: StreamState, at: At) -> StreamState:
+    """Delete what has a tombstone too many; its DELETED lies below the floor once no hole may reach above it.
+
+    A tombstone comes before its session's hole is noticed, so this is asked when one has been mended.
+    """
+    if stream.floor is None or any(session.holed for session in stream.sessions):
+        return stream
+    before, gap = pending.written, Gap(Cause.COMPACTED, None, "its DELETED was compacted away, a tombstone was left")
+    for state in pending.memory.doubtful(name, (stream.cluster, stream.group, stream.resource)):
+        if state.epoch < stream.epoch or newer(stream.floor, state.rv):
+            infer(pending, state, at, gap, (stream.epoch, stream.floor))
+    return streams.counted(stream, pending.written - before) if pending.written > before else stream
+
+
+def bury(pending: Pending, name: str, stream: StreamState) -> None:
+    """Forget the deleted UIDs that the floor has passed: below it an unknown UID is a deleted one."""
+    if stream.floor is None:
+        return
+    for state in pending.memory.dead(name, (stream.cluster, stream.group, stream.resource)):
+        if state.epoch < stream.epoch or not newer(state.rv, stream.floor):
+            pending.forget(name, state)
