@@ -155,13 +155,14 @@ def _cpu(pid: int) -> float:
     return times.user + times.system
 
 
-def main(events: int = EVENTS, runtimes: tuple[str, ...] = ("plain", "faust")) -> None:
-    """Print the rates and the ratios."""
+def main(events: int = EVENTS, runtimes: tuple[str, ...] = ("plain", "faust"), rounds: int = 3) -> None:
+    """Print the rates and the ratios, several times: a shared machine has fast and slow minutes."""
     with tempfile.TemporaryDirectory(prefix="kubecdc-bench-") as folder, Broker(Path(folder) / "kafka") as broker:
-        for runtime in runtimes:
-            records = fill(broker.bootstrap, runtime, events)
-            limit = bare(broker.bootstrap, runtime, records)
-            speed = work(broker.bootstrap, runtime, runtime, records, Path(folder) / f"{runtime}.log")
+        for number, runtime in ((number, runtime) for number in range(rounds) for runtime in runtimes):
+            prefix = f"{runtime}{number}"
+            records = fill(broker.bootstrap, prefix, events)
+            limit = bare(broker.bootstrap, prefix, records)
+            speed = work(broker.bootstrap, prefix, runtime, records, Path(folder) / f"{prefix}.log")
             print(
                 f"{runtime} worker, {events} events of {BYTES} bytes: {speed.rate:.0f}/s"
                 f" ({speed.cpu_us:.0f} us CPU each, first batch after {speed.start_s:.1f} s),"

@@ -28,15 +28,22 @@ REPEATING = frozenset(
 )
 
 
+# Fourteen bits as two bytes of seven: before others, and at the end of a number, where the second may be needless.
+BEFORE = [bytes((n & 0x7F | 0x80, n >> 7 | 0x80)) for n in range(1 << 14)]
+AT_END = [bytes((n,)) if n < 0x80 else bytes((n & 0x7F | 0x80, n >> 7)) for n in range(1 << 14)]
+
+
 def varint(number: int) -> bytes:
     """Avro's long: zigzag, then seven bits a byte, lowest first."""
     rest = number << 1 if number >= 0 else ~(number << 1)
-    out = bytearray()
-    while rest > 0x7F:
-        out.append(rest & 0x7F | 0x80)
-        rest >>= 7
-    out.append(rest)
-    return bytes(out)
+    if rest < 1 << 14:
+        return AT_END[rest]
+    out = BEFORE[rest & 0x3FFF]
+    rest >>= 14
+    while rest >= 1 << 14:
+        out += BEFORE[rest & 0x3FFF]
+        rest >>= 14
+    return out + AT_END[rest]
 
 
 class _Longs(dict[int, bytes]):
@@ -76,7 +83,16 @@ LENGTHS = [byte >> 1 if byte < 0x80 and not byte & 1 else -1 for byte in range(2
 
 def read_long(data: bytes, at: int) -> tuple[int, int]:
     """Return the number at `at` and where it ends. Raises ValueError beyond 64 bits, IndexError at the end."""
-    value = shift = 0
+    byte = data[at]
+    if byte < 0x80:
+        return byte >> 1 ^ -(byte & 1), at + 1
+    value, byte = byte & 0x7F, data[at + 1]
+    if byte < 0x80:
+        value |= byte << 7
+        return value >> 1 ^ -(value & 1), at + 2
+    value |= (byte & 0x7F) << 7
+    at += 2
+    shift = 14
     while True:
         byte = data[at]
         at += 1

@@ -21,7 +21,7 @@ from processors.tasks import CUT_OFF, Tasks
 log = logging.getLogger(__name__)
 
 POLL_S = 0.1
-POLL_RECORDS = 8_000  # a commit waits for the broker: the fewer rounds, the less is waited
+POLL_RECORDS = 4_000  # fewer wait more for commits, more no longer fit into the cache of a processor
 COMMIT_S = 2.0
 
 

@@ -27,8 +27,8 @@ log = logging.getLogger(__name__)
 
 ATTEMPTS = 6
 BACKOFF_S = 0.5
-BATCH_RECORDS = 2_000
-BATCH_BYTES = 8 * 1024 * 1024
+BATCH_RECORDS = 4_000
+BATCH_BYTES = 16 * 1024 * 1024
 
 
 class PartitionTask:
