@@ -109,7 +109,10 @@ def _over_epochs(known: UidState, event: RawEvent, stream: StreamState) -> Outco
     """A version of a newer epoch is newer, whatever its number (an etcd restore: kubernetes.md 3.12)."""
     back = Cause.RESURRECTED if known.deleted else None
     if event.type is EventType.LISTED:
-        return _emit(Op.CREATED if stream.complete else Op.SNAPSHOT, back)
+        if not stream.complete:
+            return _emit(Op.SNAPSHOT, back)
+        seen = Cause.AUDIT_DRIFT if _is_audit(event) else Cause.RELIST_WINDOW
+        return _emit(Op.CREATED if known.deleted else Op.UPDATED, back or seen)
     if event.type is EventType.DELETED:
         return DUPLICATE if known.deleted else _emit(Op.DELETED)
     return _emit(Op.CREATED if known.deleted else Op.UPDATED, back)

@@ -119,6 +119,15 @@ def test_an_event_of_an_older_epoch_is_stale_and_of_a_newer_one_new():
     assert outcome.op is Op.SNAPSHOT
 
 
+def test_what_a_later_list_shows_of_an_object_of_the_epoch_before_is_labelled():
+    """The first list of the epoch was lost with the log's beginning (found by chaos with forced compaction)."""
+    stream = replace(STREAM, epoch=2)
+    outcome = rules.decide(known("99"), listed("7", "70", epoch=2), stream)
+    assert (outcome.op, outcome.gap and outcome.gap.cause) == (Op.UPDATED, Cause.RELIST_WINDOW)
+    outcome = rules.decide(known("99", deleted=True), listed("7", "70", epoch=2), stream)
+    assert (outcome.op, outcome.gap and outcome.gap.cause) == (Op.CREATED, Cause.RESURRECTED)
+
+
 @pytest.mark.parametrize(
     ("event", "verdict", "cause"),
     [
