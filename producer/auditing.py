@@ -33,27 +33,13 @@ from producer.state import Session, Stepped, abort, ask_list, chain, contradicte
 REASON = "audit"
 
 
-def probe(session: Session) -> Stepped:
-    """Ask how far the server is, when it answers again after a failure.
-
-    A restored one takes a watch from a version that it has yet to reach, and is silent below it: only a bookmark would
-    tell, after a minute.
-    """
-    if session.failures == 0 or session.auditing or session.versions.known is None:
-        return session, []
-    session = replace(session, probing=True, asked=session.versions.known)
-    return session, [Cancel(Lane.AUDIT), Request(Lane.AUDIT, Verb.PROBE)]
-
-
 def begin(session: Session, _: AuditDue) -> Stepped:
     """Ask for a list on the audit lane, unless one is under way or there is nothing to compare with."""
     if session.auditing or session.lost or session.versions.safe is None:
         return session, []
-    instead: list[Output] = [Cancel(Lane.AUDIT)] if session.probing else []
-    session = replace(session, auditing=True, probing=False, audit=None)
+    session = replace(session, auditing=True, audit=None)
     verb = first_question(session)
-    session, outputs = _list(session) if verb is Verb.LIST else (session, [Request(Lane.AUDIT, verb)])
-    return session, instead + outputs
+    return _list(session) if verb is Verb.LIST else (session, [Request(Lane.AUDIT, verb)])
 
 
 def _list(session: Session) -> Stepped:
@@ -64,25 +50,12 @@ def _list(session: Session) -> Stepped:
 def answered(session: Session, answered_with: AuditAnswer) -> Stepped:
     """A page of the audit list, or its end by a fault; a fault proves nothing, the next audit is due in time."""
     answer = answered_with.answer
-    if session.probing:
-        return _probed(replace(session, probing=False), answer)
     if not session.auditing:
         return session, []
     if isinstance(answer, Recalled):
         return chain(remember(session, answer), _list)
     if not isinstance(answer, frames.Page):
         return replace(session, auditing=False, audit=None), [Count("audits", "failed")]
-    return _page(session, answer)
-
-
-def _probed(session: Session, answer: object) -> Stepped:
-    """The server is not where it was, or there is nothing to tell."""
-    if isinstance(answer, frames.Page) and _older(session, answer):
-        return _contradicted(session, answer)
-    return session, []
-
-
-def _page(session: Session, answer: frames.Page) -> Stepped:
     run = session.audit
     if run is None:
         if _older(session, answer):

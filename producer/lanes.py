@@ -73,9 +73,8 @@ class LaneRunner:
                 known = self._recall()
                 self._post(number, AuditAnswer(known) if self._lane is Lane.AUDIT else known)
                 return
-            if request.verb in (Verb.LIST, Verb.PROBE):
-                limit = target.page_size if request.verb is Verb.LIST else 1
-                answer = self._cluster.list_page(target.kind, target.namespace, limit, request.token)
+            if request.verb is Verb.LIST:
+                answer = self._cluster.list_page(target.kind, target.namespace, target.page_size, request.token)
                 self._post(number, AuditAnswer(answer) if self._lane is Lane.AUDIT else answer)
                 return
             opened = (

@@ -22,16 +22,12 @@ class Lane(StrEnum):
 
 
 class Verb(StrEnum):
-    """The questions that a session asks: of the API server, and RECALL of the log, what it holds of the objects.
-
-    PROBE is a list of one item, for its version's sake.
-    """
+    """The questions that a session asks: three of the API server, and what the log holds of its objects."""
 
     LIST = "list"
     WATCH = "watch"
     WATCHLIST = "watchlist"
     RECALL = "recall"
-    PROBE = "probe"
 
 
 # --- inputs -----------------------------------------------------------------------------------------------------
@@ -156,7 +152,7 @@ Input = (
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """Ask. LIST takes `token`, WATCH takes `rv`, the others neither."""
+    """Ask. LIST takes `token`, WATCH takes `rv`, WATCHLIST and RECALL neither."""
 
     lane: Lane
     verb: Verb

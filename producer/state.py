@@ -102,10 +102,10 @@ class Session:
 
     `resumed` tells that a RESUMED record is still owed, `lost` that an open COVERAGE_LOST stands, `started` that the
     running relist was announced, `recalled` that what the log holds need not be asked for, `bookmarked` that this
-    server sends bookmarks, `probing` that the audit lane is asked how far the server is, `asked` is the greatest
-    version known when that lane was asked. `failures` drives the back-off, `older` counts lists that contradict what
-    was read, `proof` is the greatest version of those, `instant` and `silent` empty streams, `too_large` refusals of
-    a version not reached yet, `cuts` streamed lists that broke off.
+    server sends bookmarks, `asked` is the greatest version known when the audit's list was asked for. `failures`
+    drives the back-off, `older` counts lists that contradict what was read, `proof` is the greatest version of those,
+    `instant` and `silent` empty streams, `too_large` refusals of a version not reached yet, `cuts` streamed lists
+    that broke off.
     """
 
     id: str
@@ -124,7 +124,6 @@ class Session:
     started: bool = False
     audit: AuditRun | None = None
     auditing: bool = False
-    probing: bool = False
     asked: str | None = None
     frames: int = 0
     failures: int = 0

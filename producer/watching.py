@@ -12,7 +12,7 @@ from kubecdc.records import EventType, Relist
 from kubecdc.versions import newer
 from producer import frames
 from producer.answers import Answer, classify
-from producer.auditing import judge_audit, probe
+from producer.auditing import judge_audit
 from producer.listing import complete
 from producer.signals import (
     Alarm,
@@ -54,7 +54,7 @@ STREAMING_ITEMS = 500  # fewer within the deadline may as well be the changes of
 def opened(session: Session, _: StreamOpened) -> Stepped:
     """The watch is accepted, so coverage goes on from the safe version."""
     session = replace(session, phase=Phase.LIVE, lost=False, too_large=0)
-    return chain(owed(session), probe)
+    return owed(session)
 
 
 def read_object(session: Session, frame: frames.Object) -> Stepped:

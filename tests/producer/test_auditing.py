@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import pytest
-
 from kubecdc.records import EventType
 from producer.frames import Bookmark
 from producer.signals import (
-    Alarm,
     AuditAnswer,
     AuditDue,
     Cancel,
@@ -19,10 +14,7 @@ from producer.signals import (
     Publish,
     PublishAbsent,
     Request,
-    RetryDue,
-    StreamEnded,
     StreamOpened,
-    Unreachable,
     Verb,
 )
 from producer.state import Phase
@@ -66,43 +58,6 @@ def test_audits_that_stay_older_begin_a_new_epoch_with_the_list_in_hand() -> Non
         (EventType.RELIST_END, 2),
     ]
     assert run.requests()[-1] == (Verb.WATCH, "1005")
-
-
-def after_an_outage(run: Run) -> Run:
-    return run.give(StreamEnded(9.0, clean=False), Unreachable("connection refused"), RetryDue(), StreamOpened())
-
-
-def test_after_an_outage_the_server_is_asked_how_far_it_is() -> None:
-    """A restored one accepts a watch from a version it has yet to reach, and says nothing for a minute."""
-    run = after_an_outage(live("1200", ("t", "1100")))
-    assert run.of(Request)[-1] == Request(Lane.AUDIT, Verb.PROBE)
-    run.give(AuditAnswer(page("1005", ("n", "1002"), token="more")))
-    assert (run.of(Count), [out.rings for out in run.of(Alarm)]) == ([Count("older_lists")], [AuditDue()])
-    for _ in range(2):
-        run.give(AuditDue(), AuditAnswer(page("1005", ("n", "1002"))))
-    assert run.session.epoch == 2
-
-
-@pytest.mark.parametrize(
-    "answer", [page("1200", ("t", "1100")), page("1300", token="more"), error(500), Unreachable("")]
-)
-def test_a_server_that_is_where_it_was_or_does_not_answer_is_asked_no_further(answer: Any) -> None:
-    run = after_an_outage(live("1200", ("t", "1100"))).give(AuditAnswer(answer))
-    assert (run.last, run.phase, run.session.older) == ([], Phase.LIVE, 0)
-    assert run.give(AuditDue()).of(Request) == [Request(Lane.AUDIT, Verb.LIST)]
-
-
-def test_an_audit_takes_the_place_of_the_question_how_far_the_server_is() -> None:
-    run = after_an_outage(live("10", ("x", "5"))).give(AuditDue(), AuditAnswer(page("25")))
-    run.give(Bookmark("30", initial_events_end=False))
-    assert [out.uid for out in run.of(PublishAbsent)] == ["x"]
-
-
-def test_a_watch_that_was_never_in_trouble_asks_for_no_list() -> None:
-    """A restart with a valid position lists nothing, and servers end watches all the time."""
-    run = Run(start="30").give(StreamOpened())
-    run.give(frame(MODIFIED, "x", "31"), StreamEnded(9.0, clean=True)).give(StreamOpened())
-    assert [out for out in run.last if isinstance(out, Request)] == []
 
 
 def test_a_delete_that_was_lost_before_the_restart_is_found_by_the_first_audit() -> None:

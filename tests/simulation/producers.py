@@ -164,9 +164,8 @@ class Driver:
             self.simulation.counts["recalled" if not known.why else "recall failed"] += 1
             self._later(number, lane, (AuditAnswer(known) if lane is Lane.AUDIT else known,), era)
             return
-        if request.verb in (Verb.LIST, Verb.PROBE):
-            limit = self.rules.page_size if request.verb is Verb.LIST else 1
-            page = server.list_page(self.kind, self.scope, limit, request.token)
+        if request.verb is Verb.LIST:
+            page = server.list_page(self.kind, self.scope, self.rules.page_size, request.token)
             answer = AuditAnswer(page) if lane is Lane.AUDIT else page
             self._later(number, lane, (answer,), era)
             return
