@@ -42,7 +42,7 @@ class Log:
         ]
         for future in self.admin.create_topics(wanted).values():
             future.result(timeout=30)
-        self._producer = Producer({"bootstrap.servers": self.bootstrap, "linger.ms": 5})
+        self._producer = Producer({"bootstrap.servers": self.bootstrap, "linger.ms": 5, "enable.idempotence": True})
         self._codec = Codec()
 
     def put(self, kind: EventType, uid: str | None = None, rv: str | None = None, **fields: object) -> None:
