@@ -68,11 +68,8 @@ def of_tombstones(pending: Pending, name: str, stream: StreamState, at: At) -> S
 
 
 def bury(pending: Pending, name: str, stream: StreamState) -> None:
-    """Forget the deleted UIDs that the floor has passed: below it an unknown UID is a deleted one.
-
-    Not before a first list is complete: until then what a list shows is new, whatever the floor.
-    """
-    if stream.floor is None or not stream.complete:
+    """Forget the deleted UIDs that the floor has passed: below it an unknown UID is a deleted one."""
+    if stream.floor is None:
         return
     for state in pending.memory.dead(name, (stream.cluster, stream.group, stream.resource)):
         if state.epoch < stream.epoch or not newer(state.rv, stream.floor):

@@ -90,14 +90,3 @@ def test_a_tombstone_says_nothing_before_the_hole_of_its_own_session_is_mended()
     feed = compacted(feed, "u").send(T.PROGRESS, rv="10", session="s2").send(T.DELETED, "u", "14", session="s2")
     feed.put(None, key=b"u").send(T.PROGRESS, rv="20").send(T.PROGRESS, rv="30")
     assert feed.ops("u")[1:] == [("DELETED", "14", 2)]
-
-
-def test_the_dead_are_remembered_until_a_first_list_is_complete():
-    """Another producer's list, still streamed, may show them alive (found by the simulation: a second life)."""
-    slow = Relist("x", "first", None, None)
-    feed = Feed().send(T.RELIST_START, session="s2", relist=slow).relist("6", {"u": "5"}, expected=2)
-    feed.send(T.DELETED, "u", "9").send(T.PROGRESS, rv="12")
-    feed.send(T.LISTED, "u", "5", session="s2", relist=slow)
-    assert feed.ops("u")[-1] == ("DELETED", "9", 2)
-    feed.send(T.RELIST_END, session="s2", relist=Relist("x", "first", None, "12", 1)).send(T.PROGRESS, rv="20")
-    assert feed.partition.uids == 0
