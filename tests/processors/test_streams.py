@@ -161,6 +161,15 @@ def test_a_version_that_comes_late_is_a_copy_where_the_other_session_lacks_nothi
     assert (feed.gaps(), feed.covered()[1:]) == ([], [("50", "70")])
 
 
+def test_what_comes_late_from_the_epoch_before_casts_no_doubt_on_its_session():
+    """Its version says nothing of this epoch."""
+    late = raw(T.LISTED, "a", "45", session="s2", relist=Relist("r50", "first", None, "50"))
+    stream = streams.opened(replace(late, epoch=2))
+    session = streams.make_session("s2", 1, None, False)
+    assert streams.doubted(stream, session, late) == session
+    assert streams.doubted(stream, session, replace(late, epoch=2)).holed
+
+
 def test_what_another_session_lacked_below_the_floor_casts_no_doubt():
     """A producer that died with a hole says nothing more; the floor has passed it (no gap where nothing is missed)."""
     feed = Feed().relist("50", {"a": "45"}).relist("50", {"a": "45"}, session="s2")

@@ -66,6 +66,20 @@ def test_an_impossible_input_ends_the_session_with_its_name() -> None:
     assert "configmaps" in str(running.failed)
 
 
+def test_an_epoch_that_a_session_begins_is_stored() -> None:
+    """A producer that is killed in its first list must go on in it (G1)."""
+    sink = MemorySink()
+    with SimServer() as server:
+        running = driver(server.url, sink, Metrics(), audit_interval_s=0.2)  # finds the restore
+        begin(running, Start("999999999", 1))
+        until(lambda: 2 in {event.epoch for event in sink.events()})
+        running.order(Stop())
+        running.join(10)
+    begun = sink.position("__epoch__/c//configmaps/")
+    assert begun is not None
+    assert (begun.epoch, begun.rv) == (2, "")
+
+
 @pytest.mark.parametrize("killed", [False, True])
 def test_a_closed_sink_is_a_failure_unless_we_were_killed(*, killed: bool) -> None:
     sink = MemorySink()
