@@ -30,7 +30,7 @@ from producer.publisher import Publisher
 from producer.redact import Redactor, parse_rules
 from producer.selection import Discovery, ResourceInfo, Selection, choose, diff, vanished
 from producer.settings import ProducerSettings
-from producer.signals import AuditDue, Back, Gone, Moved, Overtaken, Start, Stop
+from producer.signals import AuditDue, Back, Gone, Moved, Stop
 from producer.sink import Sink
 from producer.stored import StoredPositions
 
@@ -188,10 +188,11 @@ class Producer:
     def _catch_up(self) -> None:
         """Take over the epochs that other producers have begun."""
         for (group, resource, scope), driver in self._drivers.items():
-            position = self._positions.of(wire.stream_name(self._cluster.name, group, resource, scope))
-            if position is not None and position.epoch > driver.epoch:
-                log.warning("%s: another producer has begun epoch %d", driver.name, position.epoch)
-                driver.order(Overtaken(position.rv or None, position.epoch))
+            stream = wire.stream_name(self._cluster.name, group, resource, scope)
+            overtaken = self._positions.overtaken(stream, driver.epoch)
+            if overtaken is not None:
+                log.warning("%s: another producer has begun epoch %d", driver.name, overtaken.epoch)
+                driver.order(overtaken)
 
     def _follow(self, discovery: Discovery) -> None:
         """Take over what came, went or moved."""
@@ -250,9 +251,8 @@ class Producer:
             machine, self._target(info, scope), self._cluster, publisher, metrics,
             progress=self._progress, recall=partial(self._past.recall, stream),
         )  # fmt: skip
-        position = self._positions.of(stream)
         labels = {"resource": info.name, "scope": scope, "session": session_id}
-        start = Start(position.rv or None, position.epoch) if position else Start(None, 1)
+        start = self._positions.start(stream)
         began = f"after {start.rv}" if start.rv else "with a list"
         log.info("%s starts %s", driver.name, began, extra=labels | {"version": start.rv})
         begin(driver, start)

@@ -15,6 +15,7 @@ from kubecdc.codec import Codec
 from kubecdc.errors import Undecodable
 from kubecdc.records import Position
 from kubecdc.versions import order, well_formed
+from producer.signals import Overtaken, Start
 
 log = logging.getLogger(__name__)
 
@@ -42,6 +43,18 @@ class StoredPositions:
     def of(self, stream: str) -> Position | None:
         """The position of a stream, if there is one; its `rv` is empty while nothing of its epoch is covered."""
         return self._furthest.get(stream)
+
+    def start(self, stream: str) -> Start:
+        """How a session of the stream begins."""
+        position = self.of(stream)
+        return Start(position.rv or None, position.epoch) if position else Start(None, 1)
+
+    def overtaken(self, stream: str, epoch: int) -> Overtaken | None:
+        """What to tell a session that is in `epoch`, when another producer has begun a later one."""
+        position = self.of(stream)
+        if position is None or position.epoch <= epoch:
+            return None
+        return Overtaken(position.rv or None, position.epoch)
 
     def epochs(self) -> dict[str, int]:
         """The epoch of each stream."""

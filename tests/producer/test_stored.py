@@ -8,6 +8,7 @@ import pytest
 
 from kubecdc.codec import Codec
 from kubecdc.records import Position, Progress
+from producer.signals import Overtaken, Start
 from producer.stored import StoredPositions
 
 CODEC = Codec()
@@ -44,6 +45,15 @@ def test_an_epoch_that_has_only_begun_counts_until_it_has_a_position() -> None:
     assert reach(stored.of("s")) == (2, "")
     stored.refresh()
     assert reach(stored.of("s")) == (2, "5")
+
+
+def test_a_session_begins_after_its_position_or_with_a_list_and_follows_later_epochs_only() -> None:
+    kept = [("s", at(2, "7")), ("__epoch__/t", at(3, "")), ("t", at(2, "5"))]
+    stored = StoredPositions(lambda: kept, CODEC)
+    stored.refresh()
+    assert [stored.start(name) for name in ("s", "t", "new")] == [Start("7", 2), Start(None, 3), Start(None, 1)]
+    assert [stored.overtaken("s", epoch) for epoch in (1, 2, 3)] == [Overtaken("7", 2), None, None]
+    assert (stored.overtaken("t", 2), stored.overtaken("new", 1)) == (Overtaken(None, 3), None)
 
 
 def test_a_position_that_was_taken_back_counts_no_more() -> None:

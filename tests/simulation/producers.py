@@ -12,7 +12,7 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 from kubecdc import wire
-from kubecdc.records import EventType, Position
+from kubecdc.records import EventType
 from producer import frames, session
 from producer.convert import Context
 from producer.metrics import Metrics, StreamMetrics
@@ -33,7 +33,6 @@ from producer.signals import (
     Lane,
     Mark,
     Moved,
-    Overtaken,
     ProgressDue,
     Publish,
     PublishAbsent,
@@ -64,7 +63,7 @@ _PROVES = (EventType.PROGRESS, EventType.RELIST_END)
 class Driver:
     """One session of a process."""
 
-    def __init__(self, process: Process, kind: Kind, scope: str, start: Position | None) -> None:
+    def __init__(self, process: Process, kind: Kind, scope: str, start: Start) -> None:
         simulation = self.simulation = process.simulation
         self.process = process
         self.life = process.runs  # of the process; what is due in another one never comes
@@ -94,7 +93,7 @@ class Driver:
         self._streams: dict[Lane, Stream | None] = dict.fromkeys(Lane)
         self._tickets: dict[type[Any], int] = {}
         self._ticket = 0
-        self.step(Start(start.rv or None, start.epoch) if start else Start(None, 1))
+        self.step(start)
         self._ring_later(ProgressDue(), self.rules.progress_interval_s)
         self._audit_later()
 
@@ -250,10 +249,10 @@ class Driver:
             self._retarget(Back())
         elif kind.served and kind.version != self.version:
             self._retarget(Moved())
-        position = self.process.positions.of(self.stream)
-        if position is not None and position.epoch > self.machine.epoch:
+        overtaken = self.process.positions.overtaken(self.stream, self.machine.epoch)
+        if overtaken is not None:
             self.simulation.hit("overtaken")
-            self.order(Overtaken(position.rv or None, position.epoch))
+            self.order(overtaken)
 
     def _confirm(self) -> None:
         if not self.kind.served and not self.parked and self.machine.phase is not Phase.STOPPED:
@@ -307,7 +306,7 @@ class Process:
         for kind in self.simulation.world.kinds:
             for scope in self.simulation.plan.scopes:
                 stream = wire.stream_name(CLUSTER, kind.group, kind.resource, scope)
-                self.drivers.append(Driver(self, kind, scope, self.positions.of(stream)))
+                self.drivers.append(Driver(self, kind, scope, self.positions.start(stream)))
         self._discover_later(run)
 
     def _look(self) -> None:
