@@ -26,23 +26,22 @@ class StoredPositions:
     def __init__(self, read: Callable[[], Iterable[tuple[str, bytes | None]]], codec: Codec) -> None:
         self._read = read
         self._codec = codec
-        self._furthest: dict[str, Position] = {}
+        self._furthest: dict[str, Position] = {}  # by key, so that a position taken back leaves the epoch begun
 
     def refresh(self) -> None:
-        """Take over what has been stored; None takes a stream's position back. Raises Unreachable."""
+        """Take over what has been stored; None takes a position back. Raises Unreachable."""
         for key, stored in self._read():
-            stream = key.removeprefix(wire.EPOCH)
             if stored is None:
-                self._furthest.pop(stream, None)
+                self._furthest.pop(key, None)
                 continue
-            position = self._decoded(stream, stored, begun=stream != key)
-            known = self._furthest.get(stream)
+            position, known = self._decoded(key, stored), self._furthest.get(key)
             if position is not None and (known is None or _reach(position) > _reach(known)):
-                self._furthest[stream] = position
+                self._furthest[key] = position
 
     def of(self, stream: str) -> Position | None:
         """The position of a stream, if there is one; its `rv` is empty while nothing of its epoch is covered."""
-        return self._furthest.get(stream)
+        keys = (stream, f"{wire.EPOCH}{stream}")
+        return max((self._furthest[key] for key in keys if key in self._furthest), key=_reach, default=None)
 
     def start(self, stream: str) -> Start:
         """How a session of the stream begins."""
@@ -58,9 +57,11 @@ class StoredPositions:
 
     def epochs(self) -> dict[str, int]:
         """The epoch of each stream."""
-        return {stream: position.epoch for stream, position in self._furthest.items()}
+        streams = {key.removeprefix(wire.EPOCH) for key in self._furthest}
+        return {stream: position.epoch for stream in streams if (position := self.of(stream)) is not None}
 
-    def _decoded(self, stream: str, stored: bytes, *, begun: bool) -> Position | None:
+    def _decoded(self, key: str, stored: bytes) -> Position | None:
+        begun = key.startswith(wire.EPOCH)
         try:
             position = self._codec.decode(stored)
             if isinstance(position, Position) and (position.rv == "" if begun else well_formed(position.rv)):
@@ -68,7 +69,7 @@ class StoredPositions:
             why = "it is no position"
         except Undecodable as error:
             why = str(error)
-        log.warning("a stored position of %s does not count: %s", stream, why)
+        log.warning("a stored position of %s does not count: %s", key, why)
         return None
 
 

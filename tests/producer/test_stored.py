@@ -62,6 +62,14 @@ def test_a_position_that_was_taken_back_counts_no_more() -> None:
     assert reach(stored.of("s")) == (1, "7")
 
 
+def test_a_position_that_is_taken_back_leaves_the_epoch_that_has_begun() -> None:
+    """In an epoch before it, all that a producer says would be stale."""
+    kept = [("__epoch__/s", at(2, "")), ("s", at(2, "5")), ("s", None)]
+    stored = StoredPositions(lambda: kept, CODEC)
+    stored.refresh()
+    assert (reach(stored.of("s")), stored.epochs()) == ((2, ""), {"s": 2})
+
+
 @pytest.mark.parametrize("bad", [b"", b"damaged", CODEC.encode(Progress(1)), at(9, "007"), at(9, "")])
 def test_what_is_no_position_is_told_and_does_not_count(bad: bytes, caplog: pytest.LogCaptureFixture) -> None:
     stored = StoredPositions(lambda: [("s", at(1, "5")), ("s", bad)], CODEC)
