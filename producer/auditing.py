@@ -28,7 +28,18 @@ from producer.signals import (
     Request,
     Verb,
 )
-from producer.state import Session, Stepped, abort, ask_list, chain, contradicted, first_question, relist, remember
+from producer.state import (
+    Session,
+    Stepped,
+    abort,
+    ask_list,
+    chain,
+    contradicted,
+    first_question,
+    relist,
+    remember,
+    restored,
+)
 
 REASON = "audit"
 
@@ -80,10 +91,9 @@ def _older(session: Session, answer: frames.Page) -> bool:
 def _contradicted(session: Session, answer: frames.Page) -> Stepped:
     """Ask again a few times, since a lagging server answers so too; then this list begins the new epoch."""
     session = replace(contradicted(session, answer.rv), auditing=False, audit=None)
-    older = session.older
     counted: list[Output] = [Count("older_lists")]
-    if older < session.rules.restore_confirmations:
-        seconds = min(session.rules.backoff_max_s, session.rules.backoff_min_s * 2**older)
+    if not restored(session):
+        seconds = min(session.rules.backoff_max_s, session.rules.backoff_min_s * 2**session.older)
         return session, [*counted, Alarm(AuditDue(), seconds)]
     session, outputs = abort(session, "the server was restored")
     session, asked = ask_list(session, "epoch")
@@ -101,7 +111,7 @@ def judge_audit(session: Session) -> Stepped:
         return session, []
     if drift.older:
         session = replace(contradicted(session, run.list_rv), audit=None)
-        if session.older >= session.rules.restore_confirmations:
+        if restored(session):
             return chain((session, [Count("older_lists")]), lambda s: relist(s, "epoch", at_once=True))
         return session, [Count("older_lists"), Alarm(AuditDue(), session.rules.backoff_min_s)]
     audit = Relist(f"{session.id}.audit", REASON, None, run.list_rv)

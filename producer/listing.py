@@ -40,6 +40,7 @@ from producer.state import (
     lose,
     owed,
     remember,
+    restored,
     wait,
 )
 
@@ -59,14 +60,13 @@ def recalled(session: Session, answer: Recalled) -> Stepped:
 
 def judge(session: Session, first: frames.Page) -> Stepped:
     """Decide what a list is worth by its first page: use it, ask again, or take the server for restored."""
-    confirmed = session.older >= session.rules.restore_confirmations
-    if not confirmed and contradicts(session, first):
+    if not restored(session) and contradicts(session, first):
         session = contradicted(session, first.rv)
-        confirmed = session.older >= session.rules.restore_confirmations
-        if not confirmed:
-            return _ask_again(session)
+        if not restored(session):
+            return _older(session)
+    confirmed = restored(session)
     if confirmed and session.proof is not None and newer(session.proof, first.rv):
-        return _ask_again(replace(session, proof=first.rv))  # what an epoch begins with must hold all that proved it
+        return _older(replace(session, proof=first.rv))  # what an epoch begins with must hold all that proved it
     session, outputs = owed(session)
     if confirmed:
         session = new_epoch(session)
@@ -80,8 +80,9 @@ def judge(session: Session, first: frames.Page) -> Stepped:
     return chain((session, outputs), _using(first))
 
 
-def _ask_again(session: Session) -> Stepped:
-    session, outputs = wait(session, Next.LIST)
+def _older(session: Session) -> Stepped:
+    """A list is older than it may be: ask for another one."""
+    session, outputs = _again(session)
     return session, [Count("older_lists"), *outputs]
 
 
@@ -104,8 +105,7 @@ def _next_page(session: Session, answer: frames.Page) -> Stepped:
         return chain(abort(session, "the pages are of different versions"), _again)
     if session.published.older_items(answer.items):
         session = contradicted(session, answer.rv)
-        session, outputs = chain(abort(session, "an item is older than it is known to be"), _again)
-        return session, [*outputs, Count("older_lists")]
+        return chain(abort(session, "an item is older than it is known to be"), _older)
     return _using(answer)(session)
 
 

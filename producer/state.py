@@ -152,6 +152,11 @@ def contradicted(session: Session, list_rv: str) -> Session:
     return replace(session, older=session.older + 1, proof=proof)
 
 
+def restored(session: Session) -> bool:
+    """So many lists have contradicted what was read that the server does not lag: it was restored."""
+    return session.older >= session.rules.restore_confirmations
+
+
 def ask_list(session: Session, reason: str) -> Stepped:
     """Begin a paged list; it is announced when its first page has been judged."""
     number = session.relists + 1

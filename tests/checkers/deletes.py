@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from kubecdc import wire
 from kubecdc.records import Cause, Op
-from kubecdc.versions import newer, not_newer
 from local import check_deletes
+from local.check_coverage import Interval
 from local.verdicts import Entry, Notes, ObjectId, object_id
 from tests.checkers.epochs import check_each, ended_later, excused, last_epochs, stream_epoch, streams
 from tests.checkers.history import History
@@ -27,12 +27,13 @@ def _overtaken(history: History) -> frozenset[ObjectId]:
         resource, scope, epoch = key
         if epoch == last[resource, scope]:
             continue
+        withheld = excused(history, resource)
         ends = {object_id(entry.change): entry.change.op for entry in entries if entry.change.uid is not None}
         for commit in history.truth.get(key) or ():
             name = object_id(commit)
             if commit.kind == "DELETE" and ends.get(name, Op.DELETED) is not Op.DELETED:
                 partition = wire.partition_of(commit.uid, history.partitions)
-                if (name, commit.rv) in excused(history, resource) or _in_gap(entries, partition, commit.rv):
+                if (name, commit.rv) in withheld or _in_gap(entries, partition, commit.rv):
                     found.add(name)
     return frozenset(found)
 
@@ -40,7 +41,7 @@ def _overtaken(history: History) -> frozenset[ObjectId]:
 def _in_gap(entries: list[Entry], partition: int, rv: str) -> bool:
     """A gap of the stream, within its epoch, has bounds that contain the version."""
     return any(
-        newer(rv, entry.change.after_rv) and (entry.change.upto_rv is None or not_newer(rv, entry.change.upto_rv))
+        Interval(entry.change.after_rv, entry.change.upto_rv, entry.offset).contains(rv)
         for entry in entries
         if entry.partition == partition and entry.change.uid is None and entry.change.op is Op.GAP
         and entry.change.gap is not None and entry.change.gap.cause is not Cause.EPOCH_CHANGE

@@ -116,7 +116,9 @@ class Sink:
         records = [(key, value) for key, value, _ in batch]
         self._append(partition, records)
         delay = self._rng.uniform(0.002, 0.06)
-        if _again(simulation, partition, records):  # the broker had forgotten the producer's sequence
+        if simulation.armed and _again(
+            simulation, partition, records
+        ):  # the broker had forgotten the producer's sequence
             self._append(partition, records)
         if simulation.take("ack_lost", partition):  # sent again, known to the broker, acknowledged at last
             delay += self._rng.uniform(0.5, 3.0)
