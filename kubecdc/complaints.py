@@ -14,19 +14,28 @@ QUIET_S = 30.0
 
 
 class Seldom(logging.Filter):
-    """Of records that begin with the same word, librdkafka's facility, lets one pass in `QUIET_S` seconds."""
+    """Of records that begin with the same word, librdkafka's facility, lets one pass in `QUIET_S` seconds.
+
+    The next one tells how many were left out before it.
+    """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__()
         self._clock = clock
         self._next: dict[str, float] = {}
+        self._left_out: dict[str, int] = {}
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Whether the record is logged."""
-        kind, now = record.getMessage().partition(" ")[0], self._clock()
+        message, now = record.getMessage(), self._clock()
+        kind = message.partition(" ")[0]
         if now < self._next.get(kind, now):
+            self._left_out[kind] = self._left_out.get(kind, 0) + 1
             return False
         self._next[kind] = now + QUIET_S
+        left_out = self._left_out.pop(kind, 0)
+        if left_out:
+            record.msg, record.args = "%s (%d more of the kind before)", (message, left_out)
         return True
 
 

@@ -59,7 +59,7 @@ class Layout:
 
 
 def base(settings: KafkaSettings) -> dict[str, Any]:
-    """What every client is told; librdkafka's own complaints are debug lines, since calls report errors."""
+    """What every client of a worker is told; of librdkafka's own complaints only critical ones are logged."""
     return {
         **library.connection(settings.bootstrap),
         "client.id": f"kubecdc-{settings.app}",
