@@ -7,7 +7,7 @@ from kubecdc.records import Cause, Op
 from local import check_deletes
 from local.check_coverage import Interval
 from local.verdicts import Entry, Notes, ObjectId, object_id
-from tests.checkers.epochs import check_each, ended_later, excused, last_epochs, stream_epoch, streams
+from tests.checkers.epochs import check_each, ended_later, excused, given_up, last_epochs, streams
 from tests.checkers.history import History
 
 
@@ -53,9 +53,5 @@ def _brought_back(history: History) -> frozenset[ObjectId]:
     return frozenset(
         object_id(record.change)
         for record in history.committed()
-        if record.change is not None
-        and record.change.uid is not None
-        and record.change.gap is not None
-        and record.change.gap.cause is Cause.RESURRECTED
-        and history.loose.get(stream_epoch(record.change))
+        if record.change is not None and record.change.uid is not None and given_up(history, record.change)
     )

@@ -46,6 +46,12 @@ def unknowable(history: History, change: Change) -> bool:
     return history.truth.get(stream_epoch(change), ()) is None
 
 
+def given_up(history: History, change: Change) -> bool:
+    """A list that was given up showed the object alive in a store that went back: the next epoch tells its fate."""
+    returned = change.gap is not None and change.gap.cause is Cause.RESURRECTED
+    return returned and stream_epoch(change) in history.loose
+
+
 def last_epochs(history: History) -> dict[tuple[tuple[str, str], str], int]:
     """The epoch that each stream has come to."""
     last: dict[tuple[tuple[str, str], str], int] = {}

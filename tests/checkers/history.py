@@ -62,9 +62,10 @@ class Living:
 class History:
     """`truth` has the commits that each epoch of a stream spoke of, None where nobody can tell.
 
-    `loose` are commits that may be in an epoch but are not owed to it: a list that was given up showed them. `lost` are
-    partitions of the events topic that lost records before they were read, `withheld` versions (resource, uid, rv) that
-    the server left out of a stream, `suffered` the faults that took effect, `faults` errors of our own.
+    `loose` are commits that may be in an epoch but are not owed to it, where a list that was given up has shown a store
+    that went back; empty where it had nothing new. `lost` are partitions of the events topic that lost records before
+    they were read, `withheld` versions (resource, uid, rv) that the server left out of a stream, `suffered` the faults
+    that took effect, `faults` errors of our own.
     """
 
     partitions: int

@@ -215,6 +215,19 @@ def test_order_after_a_restore_of_which_nobody_knew_cannot_be_told():
     assert status("G3 order", history(log=log, truth={STREAM: None}))[0] is Status.UNKNOWN
 
 
+def test_what_a_list_that_was_given_up_brought_back_is_not_held_against_its_epoch():
+    """Its pages showed a store that went back before anybody could know; the next epoch tells the rest."""
+    listed = event(T.LISTED, "c", "13", 13, AGAIN)
+    back = at(13, change(Op.CREATED, "c", 13, seq=3, prev=21, gap=Cause.RESURRECTED))
+    given = history(log=records([*CHANGES, back]), raw=(*RAW, Raw(0, END + 1, listed)))
+    for name in ("G3 order", "G4 labels"):
+        assert status(name, given)[0] is Status.FAILS
+        assert status(name, replace(given, loose={STREAM: ()}))[0] is Status.UNKNOWN
+    assert status("G2 deletes", given)[0] is Status.FAILS
+    later = replace(given, loose={STREAM: ()}, truth={STREAM: TRUTH, OTHER_EPOCH: SECOND})
+    assert status("G2 deletes", later)[0] is Status.HOLDS
+
+
 @pytest.mark.parametrize(
     ("log", "says"),
     [
