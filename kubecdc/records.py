@@ -72,9 +72,12 @@ class Manager:
     time: str
 
 
+COMPACTED_AWAY = "compacted-away"  # a reason of ObjectOmitted
+
+
 @dataclass(frozen=True, slots=True)
 class ObjectOmitted:
-    """The object was too large, or could not be redacted; `bytes` is its size as JSON."""
+    """The object was too large, could not be redacted, or was compacted away unread; `bytes` is its size as JSON."""
 
     reason: str
     bytes: int
@@ -193,8 +196,7 @@ class UidState:
     """What a processor remembers of one UID; gone once the floor has passed its delete.
 
     `emitted_rv` is the last version in the log, lower than `rv` only where noise is dropped; `listed` names the running
-    relists that have shown it; `conflict` the digest already reported as CONFLICT. `tombstones` counts those that the
-    events topic still owes to a DELETED that was judged; -1: one came whose DELETED was compacted away.
+    relists that have shown it; `conflict` the digest already reported as CONFLICT.
     """
 
     cluster: str
@@ -216,7 +218,6 @@ class UidState:
     managers: tuple[Manager, ...]
     listed: tuple[str, ...]
     conflict: str
-    tombstones: int = 0
 
 
 @dataclass(frozen=True, slots=True)

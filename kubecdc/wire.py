@@ -6,6 +6,8 @@ partitioner. Everything else has keys that no UID can equal, since those begin w
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from confluent_kafka import murmur2
 
 from kubecdc.records import Change, RawEvent, StreamState, UidState
@@ -13,6 +15,9 @@ from kubecdc.records import Change, RawEvent, StreamState, UidState
 PROGRESS_KEY = b"__progress__"
 RESERVED = "__"
 EPOCH = "__epoch__/"
+DELETED_HEADER = "kubecdc.deleted"
+
+Header = tuple[str, bytes]
 
 
 def partition_of(uid: str, partitions: int) -> int:
@@ -63,3 +68,17 @@ def uid_gap_key(uid: str) -> bytes:
 def is_object_key(key: bytes | None) -> bool:
     """The key is a UID."""
     return key is not None and not key.startswith(b"__")
+
+
+def told(value: bytes | None, headers: Iterable[tuple[str, str | bytes | None]] | None) -> bytes | None:
+    """The value of a record of the events topic; in a tombstone's place the DELETED before it, without its object.
+
+    Compaction takes that DELETED as soon as the tombstone is there, whoever has read it or not, and leaves the headers
+    of the tombstone. None where those do not tell it.
+    """
+    if value is not None:
+        return value
+    for name, content in headers or ():
+        if name == DELETED_HEADER and isinstance(content, bytes):
+            return content
+    return None

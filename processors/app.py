@@ -28,6 +28,7 @@ from faust.types import TP
 from kubecdc.errors import KubecdcError, Misconfigured
 from kubecdc.probes import MetricsServer
 from kubecdc.topics import MAX_MESSAGE_BYTES, TopicNames
+from kubecdc.wire import told
 from processors import settings
 from processors.ending import end_process
 from processors.errors import ProcessorError, Stop
@@ -134,7 +135,7 @@ class EventsConsumer(driver.Consumer):
         if not records or not self.flow_active:
             return  # without flow a rebalance has begun, and the next run rewinds
         batches = {
-            tp.partition: [(r.offset, r.timestamp or 0, r.key, r.value) for r in batch]
+            tp.partition: [(r.offset, r.timestamp or 0, r.key, told(r.value, r.headers)) for r in batch]
             for tp, batch in records.items()
             if tp.topic == self.events
         }

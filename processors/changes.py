@@ -167,7 +167,6 @@ def next_state(stream: StreamState, known: UidState | None, event: RawEvent, seq
         event.managers,
         () if deleted or not stream.relists else listed_in(stream, known, event),
         "",
-        (max(known.tombstones, 0) if known else 0) + deleted,
     )
 
 
@@ -192,5 +191,4 @@ def dead_state(at: At, state: UidState, epoch: int, bound: str) -> UidState:
         seq=state.seq + 1,
         deleted=True,
         listed=(),
-        tombstones=max(state.tombstones, 0),
     )

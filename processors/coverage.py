@@ -7,7 +7,7 @@ of the PROGRESS records the latest does.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from kubecdc.records import Cause, Change, Op
 from kubecdc.versions import newer
@@ -15,6 +15,21 @@ from kubecdc.versions import newer
 BEGINS_INSIDE = "the log begins inside a session"  # a gap with this detail starts coverage without a list
 # A stream's gap of these causes is written only once a list of the epoch was complete, or by that very list.
 AFTER_A_LIST = frozenset({Cause.RELIST_WINDOW, Cause.EPOCH_CHANGE})
+
+
+@dataclass(frozen=True, slots=True)
+class Reached:
+    """How far an epoch has come: its floor, where that rose last, and since where its first list was complete."""
+
+    epoch: int
+    floor: str
+    raised_at: int
+    complete_since: int | None
+
+    def buries(self, epoch: int, rv: str, place: int) -> bool:
+        """A delete of this version, written at this place, was forgotten by a worker when the floor rose."""
+        passed = epoch < self.epoch or (epoch == self.epoch and not newer(rv, self.floor))
+        return passed and self.complete_since is not None and self.raised_at >= max(place, self.complete_since)
 
 
 @dataclass(slots=True)
@@ -27,12 +42,11 @@ class Coverage:
     version: str
     epoch: int
     floor: str | None = None
-    floor_before: str | None = None
-    epoch_before: int = 0
-    raised_at: int = -1
     lost: bool = False
     count: int = 0
-    _proven: bool = False
+    _before: list[Reached] = field(default_factory=list)
+    _raised_at: int = -1
+    _proven_at: int | None = None
     _doubtful: bool = False
     _inside: bool = False
 
@@ -43,31 +57,34 @@ class Coverage:
         The floor of an epoch is set by a complete list, by the log that begins inside a session, or by a gap that
         begins nowhere. Only the last leaves the list incomplete, and it survives compaction.
         """
-        return self._proven or (self.floor is not None and not self._doubtful)
+        return self._proven_at is not None or (self.floor is not None and not self._doubtful)
 
     @property
     def before_epoch(self) -> str | None:
         """The floor of the epoch before, until a complete list has closed the step between them."""
-        return self.floor_before if self._inside or not self.complete else None
+        return self._before[-1].floor if self._before and (self._inside or not self.complete) else None
 
     def begin(self, epoch: int) -> None:
         """Enter a later epoch."""
         if epoch > self.epoch:
-            if self.floor is not None:
-                self.floor_before, self.epoch_before = self.floor, self.epoch
+            self._before += self._reached()
             self.epoch, self.floor, self.count = epoch, None, 0
-            self._proven = self._doubtful = self._inside = False
+            self._proven_at, self._doubtful, self._inside = None, False, False
 
-    def passed(self, epoch: int, rv: str) -> bool:
-        """The floor, or that of the epoch before where this one has none yet, lies at or above a version."""
-        epoch_now, floor = (
-            (self.epoch, self.floor) if self.floor is not None else (self.epoch_before, self.floor_before)
-        )
-        return floor is not None and (epoch < epoch_now or (epoch == epoch_now and not newer(rv, floor)))
+    def buries(self, epoch: int, rv: str, place: int) -> bool:
+        """A delete of this version, written at this place, was forgotten when a floor rose: that of any epoch."""
+        return any(reached.buries(epoch, rv, place) for reached in (*self._before, *self._reached()))
 
-    def prove(self) -> None:
-        """A list of this epoch is known to have been complete."""
-        self._proven, self._inside = True, False
+    def prove(self, place: int) -> None:
+        """A list of this epoch is known to have been complete by the record at `place`."""
+        self._proven_at = place if self._proven_at is None else min(place, self._proven_at)
+        self._inside = False
+
+    def _reached(self) -> list[Reached]:
+        if self.floor is None:
+            return []
+        since = self._proven_at if self._doubtful else -1
+        return [Reached(self.epoch, self.floor, self._raised_at, since)]
 
     def object(self, change: Change) -> None:
         """An object's record."""
@@ -81,19 +98,19 @@ class Coverage:
         if change.upto_rv is None:
             self.lost = True
             return
-        self._judge(change)
+        self._judge(change, place)
         self.count = 0
         if newer(change.upto_rv, self.floor):
-            self.floor, self.raised_at, self.lost = change.upto_rv, place, False
+            self.floor, self._raised_at, self.lost = change.upto_rv, place, False
 
-    def _judge(self, change: Change) -> None:
+    def _judge(self, change: Change, place: int) -> None:
         gap = change.gap
         if gap is None:
             if change.op is Op.PROGRESS and change.after_rv is None:
-                self.prove()
+                self.prove(place)
         elif gap.cause in AFTER_A_LIST:
-            self.prove()
+            self.prove(place)
         elif gap.detail == BEGINS_INSIDE:
-            self._proven = self._inside = True
+            self._proven_at, self._inside = place, True
         elif change.after_rv is None:
             self._doubtful = True

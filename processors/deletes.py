@@ -1,7 +1,7 @@
-"""Deletes that nobody showed: of what a complete list lacks, whose name was taken, or whose tombstone alone is left.
+"""Deletes that nobody showed: of what a complete list lacks, and of what has lost its name to another.
 
-Pure: they are written to the batch, with bounds and cause (G2, G5). Whether a list is complete, and whether a hole is
-mended, is decided in `processors.streams`.
+Pure: they are written to the batch, with bounds and cause (G2, G5). Whether a list is complete is decided in
+`processors.streams`.
 """
 
 from __future__ import annotations
@@ -53,23 +53,12 @@ def make_room(pending: Pending, living: Living, at: At) -> None:
         infer(pending, state, at, Gap(cause, None, "its name was taken"), (event.epoch, bound))
 
 
-def of_tombstones(pending: Pending, name: str, stream: StreamState, at: At) -> StreamState:
-    """Delete what has a tombstone too many; its DELETED lies below the floor once no hole may reach above it.
-
-    A tombstone comes before its session's hole is noticed, so this is asked when one has been mended.
-    """
-    if stream.floor is None or any(session.holed for session in stream.sessions):
-        return stream
-    before, gap = pending.written, Gap(Cause.COMPACTED, None, "its DELETED was compacted away, a tombstone was left")
-    for state in pending.memory.doubtful(name, (stream.cluster, stream.group, stream.resource)):
-        if state.epoch < stream.epoch or newer(stream.floor, state.rv):
-            infer(pending, state, at, gap, (stream.epoch, stream.floor))
-    return streams.counted(stream, pending.written - before) if pending.written > before else stream
-
-
 def bury(pending: Pending, name: str, stream: StreamState) -> None:
-    """Forget the deleted UIDs that the floor has passed: below it an unknown UID is a deleted one."""
-    if stream.floor is None:
+    """Forget the deleted UIDs that the floor has passed: below it an unknown UID is a deleted one.
+
+    Not before a list was complete: until then what a list shows of an unknown UID is taken as its first state.
+    """
+    if stream.floor is None or not stream.complete:
         return
     for state in pending.memory.dead(name, (stream.cluster, stream.group, stream.resource)):
         if state.epoch < stream.epoch or not newer(state.rv, stream.floor):

@@ -18,6 +18,7 @@ from confluent_kafka import (
     IsolationLevel,
     KafkaError,
     KafkaException,
+    Message,
     Producer,
     TopicPartition,
 )
@@ -28,6 +29,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # documented,
 
 from kubecdc import kafka as library
 from kubecdc import topics
+from kubecdc.wire import told
 from processors import crash
 from processors.errors import Fenced, Restart, Stalled, Stop
 from processors.settings import KafkaSettings
@@ -46,7 +48,8 @@ BUFFER_KB = 64 * 1024
 PARTITION_EOF = KafkaError._PARTITION_EOF
 FENCED = frozenset({KafkaError._FENCED, KafkaError.INVALID_PRODUCER_EPOCH, KafkaError.PRODUCER_FENCED})
 
-Raw = tuple[int, int, bytes | None, bytes | None]  # offset, timestamp (epoch ms), key, value
+# Offset, timestamp (epoch ms), key, value; in place of a tombstone's value what it tells of the DELETED before it.
+Raw = tuple[int, int, bytes | None, bytes | None]
 Pair = tuple[bytes, bytes | None]
 
 
@@ -168,6 +171,14 @@ class Cluster:
         return Writer(self.settings, self.names, partition)
 
 
+def _raw(message: Message) -> Raw:
+    value = message.value()
+    if value is None:
+        headers = message.headers()
+        value = told(None, headers.items() if isinstance(headers, dict) else headers)
+    return message.offset() or 0, message.timestamp()[1], message.key(), value
+
+
 def _read_to(consumer: Consumer, end: int) -> Iterator[Raw]:
     position, moved_at = 0, time.monotonic()
     while position < end:
@@ -176,7 +187,7 @@ def _read_to(consumer: Consumer, end: int) -> Iterator[Raw]:
             offset = message.offset() or 0
             if error is None:
                 if offset < end:
-                    yield offset, message.timestamp()[1], message.key(), message.value()
+                    yield _raw(message)
                 position, moved_at = offset + 1, time.monotonic()
             elif error.code() == PARTITION_EOF:
                 # Control records and holes move the end of the partition without a record.
@@ -344,8 +355,7 @@ class Source:
             fault = message.error()
             partition = message.partition() or 0
             if fault is None:
-                raw = (message.offset() or 0, message.timestamp()[1], message.key(), message.value())
-                batches.setdefault(partition, []).append(raw)
+                batches.setdefault(partition, []).append(_raw(message))
             elif fault.code() in (KafkaError.OFFSET_OUT_OF_RANGE, KafkaError._AUTO_OFFSET_RESET):
                 out_of_range.add(partition)
             elif fault.code() == KafkaError._FATAL or fault.fatal():  # the client sets the first only

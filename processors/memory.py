@@ -34,7 +34,6 @@ class Memory:
     def __init__(self) -> None:
         self._resources: dict[ResourceKey, Living] = {}
         self._dead: dict[str, set[str]] = {}
-        self._doubtful: dict[str, set[str]] = {}
 
     def __len__(self) -> int:
         return sum(len(living.uids) for living in self._resources.values())
@@ -53,25 +52,10 @@ class Memory:
         name = (state.namespace, state.name)
         if not state.deleted:
             living.names[name] = state.uid
-            if state.tombstones < 0:
-                self._doubtful.setdefault(wire.stream_of(state), set()).add(state.uid)
             return
         if living.names.get(name) == state.uid:
             del living.names[name]
         self._dead.setdefault(wire.stream_of(state), set()).add(state.uid)
-
-    def found(self, uid: str) -> list[UidState]:
-        """What is known of a UID, whatever its resource."""
-        return [living.uids[uid] for living in self._resources.values() if uid in living.uids]
-
-    def doubtful(self, stream: str, resource: ResourceKey) -> list[UidState]:
-        """The objects of a stream that live although a tombstone has come, in order."""
-        waiting, uids = self._doubtful.get(stream), self.of(resource).uids
-        if not waiting:
-            return []
-        states = [state for uid in sorted(waiting) if (state := uids.get(uid)) and state.tombstones < 0]
-        self._doubtful[stream] = {state.uid for state in states}
-        return states
 
     def dead(self, stream: str, resource: ResourceKey) -> Iterator[UidState]:
         """The deleted UIDs whose delete a stream has shown, in order; those that live again drop out here."""

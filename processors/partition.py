@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from kubecdc import wire
 from kubecdc.errors import Undecodable
 from kubecdc.records import (
+    COMPACTED_AWAY,
     OBJECT_TYPES,
     Cause,
     EventType,
@@ -83,15 +84,16 @@ class Partition:
             self._truncated = True
             self._src_offset = low_watermark - 1
 
-    def apply(
-        self, offset: int, event: RawEvent | Undecodable | None, timestamp_ms: int, now_ms: int, key: bytes = b""
-    ) -> None:
-        """Account for one record of the events topic; a repeated offset is ignored, None is a tombstone of `key`."""
+    def apply(self, offset: int, event: RawEvent | Undecodable | None, timestamp_ms: int, now_ms: int) -> None:
+        """Account for one record of the events topic; a repeated offset is ignored.
+
+        A tombstone is None, or tells the DELETED before it once more: in case that was compacted away unread.
+        """
         if offset <= self._src_offset:
             return
         self._src_offset = offset
         if event is None:
-            self._tombstone(key)
+            self._pending.counters["tombstone"] += 1
             return
         fault = event if isinstance(event, Undecodable) else _fault(event)
         if isinstance(event, Undecodable) or fault is not None:
@@ -103,7 +105,9 @@ class Partition:
             stream = streams.new_epoch(stream, event)
         session, missing = streams.enter(stream, event)
         if missing < 0:
-            self._pending.counters["repeated"] += 1
+            omitted = event.object_omitted
+            told = omitted is not None and omitted.reason == COMPACTED_AWAY
+            self._pending.counters["tombstone" if told else "repeated"] += 1
             return
         if missing:
             self._pending.counters["records_missing"] += missing
@@ -117,8 +121,6 @@ class Partition:
             stream = streams.advance(stream, session)
             stream, outputs = streams.mark(stream, event, Cause.COMPACTED if old else Cause.TRANSPORT_LOSS)
             stream = self._stream_outputs(name, stream, outputs, at)
-            if streams.mended(session, stream, event):
-                stream = deletes.of_tombstones(self._pending, name, stream, at)
             if stream.floor != before:
                 deletes.bury(self._pending, name, stream)
         self._streams[name] = stream
@@ -192,17 +194,8 @@ class Partition:
                 generation=event.generation,
                 managers=event.managers,
             )
-        if event.type is EventType.DELETED and known.tombstones >= 0:
-            state = replace(state, tombstones=known.tombstones + 1)
         if state is not known:
             self._pending.keep(state)
-
-    def _tombstone(self, key: bytes) -> None:
-        """Each DELETED has one after it; one too many is that of a DELETED which compaction has taken away."""
-        self._pending.counters["tombstone"] += 1
-        for state in self._pending.memory.found(key.decode(errors="replace")):
-            if state.tombstones > 0 or (state.tombstones == 0 and not state.deleted):
-                self._pending.keep(replace(state, tombstones=state.tombstones - 1))
 
     def _conflict(self, known: UidState, at: At) -> None:
         gap = Gap(Cause.CONFLICT, None, "the same version has other content; what came first stands")

@@ -76,10 +76,10 @@ class Rebuilder:
         for offset, _, key, value in self._cluster.records(self._names.changes, partition):
             rebuild.change(key or b"", self._change(partition, offset, value))
         rebuild.end(offset, self._cluster.high_watermarks(self._names.changes, (partition,))[partition])
-        for offset, timestamp_ms, key, value in self._cluster.records(
+        for offset, timestamp_ms, _, value in self._cluster.records(
             self._names.events, partition, rebuild.src_offset + 1
         ):
-            rebuild.event(offset, self._event(value), timestamp_ms, key or b"")
+            rebuild.event(offset, self._event(value), timestamp_ms)
         return Found(stored, rebuild)
 
     def write(self, partition: int) -> Found:

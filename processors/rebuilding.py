@@ -94,16 +94,16 @@ class Rebuild:
         """Where the changes topic ends, and its last record lies: between them one offset is the commit's own."""
         self._cut |= high_watermark - last_offset > COMMIT_MARKER + 1
 
-    def event(self, offset: int, event: RawEvent | Undecodable | None, timestamp_ms: int, key: bytes = b"") -> None:
+    def event(self, offset: int, event: RawEvent | Undecodable | None, timestamp_ms: int) -> None:
         """The next record of the events topic; those behind `src_offset` are ignored."""
         if offset > self.src_offset:
             return
         ends = isinstance(event, RawEvent) and event.type is EventType.RELIST_END
         if ends:
             self._take()
-        self._shadow.apply(offset, event, timestamp_ms, timestamp_ms, key)
+        self._shadow.apply(offset, event, timestamp_ms, timestamp_ms)
         if isinstance(event, RawEvent) and ends:
-            self._listed(event)
+            self._listed(offset, event)
 
     def records(self) -> list[tuple[bytes, StateRecord]]:
         """The state topic's records, `__progress__` last; none where nothing was ever written."""
@@ -150,7 +150,7 @@ class Rebuild:
             elif record is None:
                 self._uids.pop(key.decode(), None)
 
-    def _listed(self, event: RawEvent) -> None:
+    def _listed(self, offset: int, event: RawEvent) -> None:
         """A list that ends complete proves completeness, also where it left no record."""
         name = wire.stream_of(event)
         before = self._streams.get(name)
@@ -162,7 +162,7 @@ class Rebuild:
         if after.before_epoch is not None:  # a session that began inside of the epoch completed it, not this list
             return
         if before is None or not before.complete or before.epoch < event.epoch or before.before_epoch:
-            coverage.prove()
+            coverage.prove(offset)
 
     # ----------------------------------------------------------------------------------------------- what goes out
 
@@ -205,9 +205,7 @@ class Rebuild:
         """The floor has passed this delete since: a worker has forgotten it."""
         change = last.change
         coverage = self._covered(change)
-        if change.op is not Op.DELETED or coverage.raised_at < last.place:
-            return False
-        return coverage.passed(change.epoch, change.rv or "")
+        return change.op is Op.DELETED and coverage.buries(change.epoch, change.rv or "", last.place)
 
     def _state(self, last: _Last) -> UidState:
         change = last.change
@@ -231,7 +229,7 @@ class Rebuild:
 
 
 def of_change(change: Change, shadow: UidState | None, conflict: str) -> UidState:
-    """A UID's state from its latest change alone; `shadow` tells which running lists have shown it, what is owed."""
+    """A UID's state from its latest change alone; `shadow` tells which running lists have shown it."""
     deleted = change.op is Op.DELETED
     return UidState(
         cluster=change.cluster,
@@ -253,5 +251,4 @@ def of_change(change: Change, shadow: UidState | None, conflict: str) -> UidStat
         managers=(),
         listed=() if deleted or shadow is None else shadow.listed,
         conflict=conflict,
-        tombstones=shadow.tombstones if shadow is not None else 0,
     )

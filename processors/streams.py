@@ -133,12 +133,6 @@ def _may_lack(session: SessionState, stream: StreamState) -> bool:
     return session.holed and (session.start_rv is None or newer(session.start_rv, stream.floor))
 
 
-def mended(before: SessionState, stream: StreamState, event: RawEvent) -> bool:
-    """The event's session lacked records before it, and nothing that they held can lie above the floor now."""
-    after = session_of(stream, event)
-    return before.holed and after is not None and not after.holed
-
-
 def advance(stream: StreamState, session: SessionState, *, written: int = 0, listed: str | None = None) -> StreamState:
     """The stream after a record: its session, `written` changes more, and one item of the relist `listed` seen.
 

@@ -190,8 +190,8 @@ class PartitionTask:
     def _changed(self, records: Sequence[Raw], counters: Counter[str]) -> Iterator[Pair]:
         """Apply the records one by one, and give what each of them changes."""
         memory, encode, now_ms = self._memory, self._changes.encode, int(time.time() * 1000)
-        for offset, timestamp_ms, key, value in records:
-            memory.apply(offset, self._decoded(value), timestamp_ms, now_ms, key or b"")
+        for offset, timestamp_ms, _, value in records:
+            memory.apply(offset, self._decoded(value), timestamp_ms, now_ms)
             for addressed, change in memory.take():
                 if change is None:
                     yield addressed, None

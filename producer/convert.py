@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from kubecdc.records import EventType, Manager, ObjectOmitted, RawEvent, Relist
+from kubecdc.records import COMPACTED_AWAY, EventType, Manager, ObjectOmitted, RawEvent, Relist
 from producer.digests import content, digest, encode, paths
 from producer.frames import Item, Object
 from producer.redact import Redaction, RedactionFailed
@@ -103,6 +103,13 @@ def absent(ctx: Context, uid: str, rv: str, *, epoch: int, seq: int, observed_at
     """Return the DELETED of a UID that an audit's list of version `rv` does not show; nothing else is known of it."""
     bare = marker(ctx, EventType.DELETED, epoch=epoch, seq=seq, observed_at=observed_at, rv=rv, relist=relist)
     return replace(bare, uid=uid)
+
+
+def remnant(deleted: RawEvent) -> RawEvent:
+    """Return what the tombstone after a DELETED keeps of it: all that makes it an event, without content."""
+    size = len(deleted.object.encode()) if deleted.object is not None else 0
+    omitted = ObjectOmitted(COMPACTED_AWAY, deleted.object_omitted.bytes if deleted.object_omitted else size)
+    return replace(deleted, object=None, object_omitted=omitted, managers=(), paths="{}")
 
 
 def marker(

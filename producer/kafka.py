@@ -9,13 +9,15 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from kubecdc import kafka, topics
 from kubecdc.start import BEGINNING, Start, Where
+from kubecdc.wire import Header
 from producer.errors import SinkFailed
 from producer.settings import KafkaSettings
 
@@ -25,7 +27,6 @@ MAX_RECORD_BYTES = topics.MAX_MESSAGE_BYTES
 BUFFER_RECORDS = 100_000
 POLL_S = 0.1
 ROOM_S = 0.005
-BY_KEY = -1
 
 
 class KafkaSink:
@@ -93,16 +94,25 @@ class KafkaSink:
         finally:
             reader.close()
 
-    def send(self, partition: int, key: bytes, value: bytes | None, on_ack: Callable[[], None]) -> None:
+    def send(
+        self,
+        partition: int,
+        key: bytes,
+        value: bytes | None,
+        on_ack: Callable[[], None],
+        headers: Sequence[Header] = (),
+    ) -> None:
         """Append to the events topic, waiting for room. Raises SinkFailed."""
-        self._produce(self._names.events, partition, key, value, on_ack)
+        self._produce(
+            self._names.events, on_ack, partition=partition, key=key, value=value, headers=list(headers) or None
+        )
 
-    def _produce(self, topic: str, partition: int, key: bytes, value: bytes | None, on_ack: Callable[[], None]) -> None:
+    def _produce(self, topic: str, on_ack: Callable[[], None], **record: Any) -> None:
         delivered = partial(self._delivered, on_ack)
         while True:
             self._check()
             try:
-                self._producer.produce(topic, key=key, value=value, partition=partition, on_delivery=delivered)
+                self._producer.produce(topic, on_delivery=delivered, **record)
             except BufferError:
                 self._closed.wait(ROOM_S)  # the polling thread makes room
             except KafkaException as error:
@@ -118,7 +128,7 @@ class KafkaSink:
     def store_now(self, key: bytes, value: bytes) -> None:
         """Write to the positions topic and wait for the acknowledgement. Raises SinkFailed."""
         stored = threading.Event()
-        self._produce(self._names.positions, BY_KEY, key, value, stored.set)
+        self._produce(self._names.positions, stored.set, key=key, value=value)
         while not stored.wait(POLL_S):
             self._check()
 

@@ -8,7 +8,7 @@ in any thread.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -55,7 +55,7 @@ class Publisher:
         self._context = replace(self._context, version=version)
 
     def publish(self, out: Publish) -> None:
-        """Send the record of an object; a DELETED is followed by a tombstone."""
+        """Send the record of an object; a DELETED is followed by a tombstone that tells of it."""
         partition = wire.partition_of(out.item.uid, len(self._next))
         event, redacted = convert.to_event(
             self._context,
@@ -160,19 +160,20 @@ class Publisher:
         key = (event.uid or "").encode()
         self._send(partition, key, event)
         if event.type is EventType.DELETED:
-            self._hand_over(partition, key, None)
+            told = self._events.encode(convert.remnant(event))
+            self._hand_over(partition, key, None, ((wire.DELETED_HEADER, told),))
 
     def _send(self, partition: int, key: bytes, event: RawEvent) -> None:
         self._next[partition] += 1
         self._hand_over(partition, key, self._events.encode(event))
 
-    def _hand_over(self, partition: int, key: bytes, value: bytes | None) -> None:
+    def _hand_over(self, partition: int, key: bytes, value: bytes | None, headers: Sequence[wire.Header] = ()) -> None:
         with self._lock:
             self._tracker.produced(partition)
             self._sent += 1
             if self._behind_since is None and not self._abandoned:
                 self._behind_since = self._now_ms()
-        self._sink.send(partition, key, value, self._on_ack[partition])
+        self._sink.send(partition, key, value, self._on_ack[partition], headers)
 
     def _acked(self, partition: int) -> None:
         with self._lock:

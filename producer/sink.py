@@ -6,8 +6,10 @@ acknowledgements, and neither sessions nor records.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
+
+from kubecdc.wire import Header
 
 
 class Sink(Protocol):
@@ -27,7 +29,14 @@ class Sink(Protocol):
     def state(self) -> Iterable[tuple[bytes, bytes | None]]:
         """The state topic, as it was at the call, in order within a key. Raises Unreachable."""
 
-    def send(self, partition: int, key: bytes, value: bytes | None, on_ack: Callable[[], None]) -> None:
+    def send(
+        self,
+        partition: int,
+        key: bytes,
+        value: bytes | None,
+        on_ack: Callable[[], None],
+        headers: Sequence[Header] = (),
+    ) -> None:
         """Append a record; blocks while too much waits. `on_ack` runs in any thread, in order within a partition.
 
         Raises SinkFailed when the record can never be written.

@@ -189,7 +189,10 @@ class Harness:
         left = [("the log", "\n".join(self._lines.lines).encode())]
         left += [("a metrics page", generate_latest(process.metrics.registry)) for process in self._processes.all]
         left += [("an error", process.error.encode()) for process in self._processes.all]
-        left += [("a topic", entry.key + b"\0" + (entry.value or b"")) for entry in self._log.everything()]
+        left += [
+            ("a topic", b"\0".join((entry.key, entry.value or b"", *(told for _, told in entry.headers))))
+            for entry in self._log.everything()
+        ]
         left += [(path.name, path.read_bytes()) for path in self._token_file.parent.rglob("*") if path.is_file()]
         return Outcome(self._changes(), counters, tuple(self._script.seen), left)
 

@@ -12,9 +12,10 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from kubecdc.wire import Header
 from producer.errors import SinkFailed
 
 TOPICS = ("events", "changes", "state", "positions")
@@ -28,6 +29,7 @@ class Entry:
     key: bytes
     value: bytes | None
     timestamp_ms: int
+    headers: Sequence[Header] = ()
 
 
 class MemoryLog:
@@ -57,9 +59,15 @@ class MemoryLog:
         """Nothing is answered at the moment."""
         return self._paused
 
-    def append(self, topic: str, partition: int, key: bytes, value: bytes | None) -> bool:
+    def append(
+        self, topic: str, partition: int, key: bytes, value: bytes | None, headers: Sequence[Header] = ()
+    ) -> bool:
         """Append a record; False while the log is paused."""
-        return self.commit([(topic, partition, key, value)])
+        with self._changed:
+            if self._paused:
+                return False
+            self._write([(topic, partition, key, value)], headers)
+            return True
 
     def take_unanswered(self, topic: str, partition: int, key: bytes, value: bytes | None) -> None:
         """Append a record even while the log is paused."""
@@ -74,10 +82,10 @@ class MemoryLog:
             self._write(records)
             return True
 
-    def _write(self, records: list[tuple[str, int, bytes, bytes | None]]) -> None:
+    def _write(self, records: list[tuple[str, int, bytes, bytes | None]], headers: Sequence[Header] = ()) -> None:
         now = time.time_ns() // 1_000_000
         for topic, partition, key, value in records:
-            self._topics[topic][partition].append(Entry(key, value, now))
+            self._topics[topic][partition].append(Entry(key, value, now, headers))
         self.appended += len(records)
         self._changed.notify_all()
 
@@ -126,7 +134,7 @@ class MemorySink:
 
     def __init__(self, log: MemoryLog) -> None:
         self._log = log
-        self._waiting: deque[tuple[int, bytes, bytes | None, OnAck]] = deque()
+        self._waiting: deque[tuple[int, bytes, bytes | None, Sequence[Header], OnAck]] = deque()
         self._condition = threading.Condition()
         self._sending = 0
         self._closed = False
@@ -144,12 +152,14 @@ class MemorySink:
     def state(self) -> list[tuple[bytes, bytes | None]]:
         return list(self._log.latest("state").items())
 
-    def send(self, partition: int, key: bytes, value: bytes | None, on_ack: OnAck) -> None:
+    def send(
+        self, partition: int, key: bytes, value: bytes | None, on_ack: OnAck, headers: Sequence[Header] = ()
+    ) -> None:
         with self._condition:
             if self._closed:
                 raise SinkFailed("the log is closed")
             if not self._dead:
-                self._waiting.append((partition, key, value, on_ack))
+                self._waiting.append((partition, key, value, headers, on_ack))
                 self._condition.notify_all()
 
     def store_position(self, key: bytes, value: bytes) -> None:
@@ -187,9 +197,9 @@ class MemorySink:
                 self._condition.wait_for(lambda: self._waiting or self._closed or self._dead)
                 if self._dead or not self._waiting:
                     return
-                partition, key, value, on_ack = self._waiting.popleft()
+                partition, key, value, headers, on_ack = self._waiting.popleft()
                 self._sending = 1
-            while not self._log.append("events", partition, key, value):
+            while not self._log.append("events", partition, key, value, headers):
                 self._log.wait(0.05)
                 if self._dead or self._closed:
                     return

@@ -164,12 +164,12 @@ class Pipeline:
         for child in self.running.values():
             child.kill()
 
-    def topics(self) -> list[tuple[str, bytes]]:
-        """Every record of every topic, keys and headers too, whether or not its transaction was committed."""
+    def records(self) -> list[tuple[str, bytes, bytes, bytes]]:
+        """Topic, key, value and headers of every record, whether or not its transaction was committed."""
         names = topics.TopicNames.under(self.prefix)
         settings = {"bootstrap.servers": self.bootstrap, "group.id": "g", "isolation.level": "read_uncommitted"}
         consumer = confluent_kafka.Consumer({**settings, "enable.partition.eof": True})
-        found: list[tuple[str, bytes]] = []
+        found: list[tuple[str, bytes, bytes, bytes]] = []
         try:
             for name in (names.events, names.changes, names.state, names.positions):
                 numbers = consumer.list_topics(name, timeout=20).topics[name].partitions
@@ -182,7 +182,7 @@ class Pipeline:
                             left.discard(message.partition())
                             continue
                         headers = b"".join(key.encode() + (value or b"") for key, value in message.headers() or ())
-                        found.append((name, b"\0".join((message.key() or b"", message.value() or b"", headers))))
+                        found.append((name, message.key() or b"", message.value() or b"", headers))
         finally:
             consumer.close()
         return found
@@ -190,8 +190,7 @@ class Pipeline:
 
 def decoded(pipeline: Pipeline, topic: str) -> list[Any]:
     name, codec = getattr(topics.TopicNames.under(pipeline.prefix), topic), Codec()
-    values = [data.split(b"\0", 1)[1] for where, data in pipeline.topics() if where == name]
-    return [codec.decode(value[: value.rindex(b"\0")]) for value in values if value.rindex(b"\0") > 0]
+    return [codec.decode(value) for where, _, value, _ in pipeline.records() if where == name and value]
 
 
 def arrived(pipeline: Pipeline, condition: Callable[[list[Any]], bool], topic: str = "changes") -> None:
@@ -236,7 +235,7 @@ def test_no_sentinel_leaves_the_producer(pipeline: Pipeline) -> None:
         pipeline.look_at_pages()
         pipeline.stop("produce")
         pipeline.stop("process")
-    everything = [*pipeline.topics(), *pipeline.pages]
+    everything = [*((topic, b"\0".join(parts)) for topic, *parts in pipeline.records()), *pipeline.pages]
     everything += [(str(path), path.read_bytes()) for path in pipeline.folder.rglob("*") if path.is_file()]
     found = [
         f"{place} ({form}) in {where}"

@@ -14,6 +14,7 @@ from kubecdc import wire
 from kubecdc.codec import Codec
 from kubecdc.errors import Undecodable
 from kubecdc.records import RawEvent
+from kubecdc.wire import told
 from processors.partition import Batch, Partition
 from tests.cases.memory_log import MemoryLog
 
@@ -116,7 +117,7 @@ class Worker:
         self._maybe_die("after_begin")
         now = time.time_ns() // 1_000_000
         for offset, entry in enumerate(entries, task.memory.next_offset):
-            task.memory.apply(offset, self._decoded(entry.value), entry.timestamp_ms, now)
+            task.memory.apply(offset, self._decoded(told(entry.value, entry.headers)), entry.timestamp_ms, now)
         batch = task.memory.drain()
         records = self._records(task.number, batch)
         for point in ("after_produce", "before_commit"):

@@ -17,6 +17,7 @@ from confluent_kafka import Consumer, TopicPartition
 from kubecdc.codec import Codec
 from kubecdc.errors import Undecodable
 from kubecdc.records import Change, RawEvent
+from kubecdc.wire import told
 from local.logs import Kept
 
 POLL_S = 0.2
@@ -86,7 +87,7 @@ class Follower:
                     heard[message.partition()] = time.monotonic()
 
     def _keep(self, message: Any) -> None:
-        value = message.value()
+        value = told(message.value(), message.headers())
         record = None if value is None else light(decoded(self._codec, value))
         with self._lock:
             self._reached[message.partition()] = message.offset() + 1

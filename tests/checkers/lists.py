@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from kubecdc.records import Cause, Change, EventType, Op, RawEvent
+from kubecdc.records import Change, EventType, Op, RawEvent
 from kubecdc.versions import not_newer, order
 from local.history import Committed
 from local.verdicts import Notes
@@ -33,8 +33,7 @@ def check(history: History) -> Notes:
         if not isinstance(source, RawEvent):
             notes.wrong.append(f"{where}: its source is no record of the events topic")
             continue
-        by_tombstone = change.gap is not None and change.gap.cause is Cause.COMPACTED
-        if source.type is EventType.RELIST_END and source.relist is not None and not by_tombstone:
+        if source.type is EventType.RELIST_END and source.relist is not None:
             name = (record.partition, source.relist.id)
             uids = shown.get(name, [])
             if name in aborted:

@@ -24,7 +24,7 @@ LONG = st.integers(-(2**63), 2**63 - 1)
 PINNED = {
     records.RawEvent: "bbd724ac657a4824",
     records.Change: "c507db9c14a84dca",
-    records.UidState: "7c99ae7de5316aaa",
+    records.UidState: "80f0183b60d56b2d",
     records.StreamState: "8aad3e1e83fe6016",
     records.Progress: "a0f5a0dac7e25660",
     records.Position: "460571e11fe37715",

@@ -66,3 +66,19 @@ def test_streams_with_one_name_are_one_stream(one: tuple[str, ...], other: tuple
 def test_gaps_never_supersede_each_other(offset: int):
     assert wire.gap_key("s", "RELIST_WINDOW", offset) != wire.gap_key("s", "RELIST_WINDOW", 3)
     assert wire.gap_key("s", "RELIST_WINDOW", offset) != wire.gap_key("s", "COMPACTED", offset)
+
+
+@pytest.mark.parametrize(
+    ("value", "headers", "told"),
+    [
+        (b"v", [(wire.DELETED_HEADER, b"d")], b"v"),
+        (b"", [(wire.DELETED_HEADER, b"d")], b""),
+        (None, [("trace", b"1"), (wire.DELETED_HEADER, b"d")], b"d"),
+        (None, [(wire.DELETED_HEADER, None)], None),
+        (None, [("trace", b"1")], None),
+        (None, (), None),
+        (None, None, None),
+    ],
+)
+def test_only_a_tombstone_tells_by_its_headers(value, headers, told):
+    assert wire.told(value, headers) == told

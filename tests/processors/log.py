@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Producer, TopicPartition
@@ -17,6 +17,7 @@ from kubecdc.records import Change, EventType, Progress, RawEvent, Relist
 from local.children import poll
 from processors.kafka import Raw
 from processors.partition import Partition
+from producer.convert import remnant
 from tests.processors.raw import raw
 
 _numbers = itertools.count(1)
@@ -56,8 +57,8 @@ class Log:
             key = uid.encode() if uid else wire.marker_key("c//configmaps/", f"{kind.value}-{seq}")
             self.put_bytes(partition, key, self._codec.encode(event))
 
-    def put_bytes(self, partition: int, key: bytes, value: bytes | None) -> None:
-        self._producer.produce(self.names.events, value, key, partition)
+    def put_bytes(self, partition: int, key: bytes, value: bytes | None, headers: Sequence[wire.Header] = ()) -> None:
+        self._producer.produce(self.names.events, value, key, partition, headers=list(headers))
 
     def first_list(self, uids: Iterable[str] = ()) -> None:
         """A complete list at version 10, with these objects."""
@@ -74,14 +75,27 @@ class Log:
             event = raw(EventType.RELIST_END, session="s1", seq=seq, relist=replace(relist, expected=count))
             self.put_bytes(partition, wire.marker_key("c//configmaps/", "end"), self._codec.encode(event))
 
+    def delete(self, uid: str, rv: str, *, unread: bool = False) -> None:
+        """A DELETED and its tombstone; `unread`: only the latter, as compaction leaves it."""
+        partition = wire.partition_of(uid, self.partitions)
+        seq = self.seqs.get(("s1", partition), 0)
+        self.seqs["s1", partition] = seq + 1
+        event = raw(EventType.DELETED, uid, rv, session="s1", seq=seq)
+        if not unread:
+            self.put_bytes(partition, uid.encode(), self._codec.encode(event))
+        told = self._codec.encode(remnant(event))
+        self.put_bytes(partition, uid.encode(), None, [(wire.DELETED_HEADER, told)])
+
     def history(self, count: int, uids: int = 50, start: int = 11) -> None:
         """`count` versions over `uids` objects with repeats and deletes; PROGRESS at the end."""
         for number in range(start, start + count):
             uid = f"u{number % uids}"
-            kind = EventType.DELETED if number % 97 == 0 else EventType.MODIFIED
-            self.put(kind, uid, str(number))
+            if number % 97 == 0:
+                self.delete(uid, str(number), unread=number % 2 == 0)
+                continue
+            self.put(EventType.MODIFIED, uid, str(number))
             if number % 10 == 0:
-                self.put(kind, uid, str(number))
+                self.put(EventType.MODIFIED, uid, str(number))
             if number % 31 == 0:
                 self.put_bytes(wire.partition_of(uid, self.partitions), uid.encode(), None)
         self.put(EventType.PROGRESS, rv=str(start + count))
@@ -131,14 +145,14 @@ class Log:
     def oracle(self, partition: int) -> list[Entry]:
         """What one uninterrupted task would write for the events topic as it is, computed in memory."""
         memory = Partition(partition)
-        for offset, timestamp_ms, key, value in self.events(partition):
+        for offset, timestamp_ms, _, value in self.events(partition):
             event: RawEvent | Undecodable | None = None
             if value is not None:
                 try:
                     event = self._codec.decode(value)
                 except Undecodable as error:
                     event = error
-            memory.apply(offset, event, timestamp_ms, timestamp_ms, key or b"")
+            memory.apply(offset, event, timestamp_ms, timestamp_ms)
         return [(key, None if change is None else _timeless(change)) for key, change in memory.drain().changes]
 
     def exact(self) -> bool:
@@ -172,7 +186,8 @@ class Log:
                 for message in consumer.consume(1000, 0.1):
                     error = message.error()
                     if error is None:
-                        found.append((message.offset() or 0, message.timestamp()[1], message.key(), message.value()))
+                        value = wire.told(message.value(), message.headers())
+                        found.append((message.offset() or 0, message.timestamp()[1], message.key(), value))
                     elif error.code() == KafkaError._PARTITION_EOF:
                         return found
                     else:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from kubecdc.errors import Undecodable
 from kubecdc.records import Change, EventType, Manager, Op, RawEvent, Relist
 from processors.partition import Partition
+from producer.convert import remnant
 
 T = EventType
 
@@ -58,10 +59,8 @@ class Feed:
         self.seqs[session] = seq + 1
         return self.put(raw(kind, uid, rv, session=session, seq=seq, **fields))
 
-    def put(
-        self, event: RawEvent | Undecodable | None, timestamp_ms: int = 0, now_ms: int = 0, key: bytes = b""
-    ) -> Feed:
-        self.partition.apply(self.offset, event, timestamp_ms, now_ms, key)
+    def put(self, event: RawEvent | Undecodable | None, timestamp_ms: int = 0, now_ms: int = 0) -> Feed:
+        self.partition.apply(self.offset, event, timestamp_ms, now_ms)
         self.offset += 1
         batch = self.partition.drain()
         self.log += batch.changes
@@ -73,6 +72,13 @@ class Feed:
         for name, count in batch.counters.items():
             self.counters[name] = self.counters.get(name, 0) + count
         return self
+
+    def tombstone(self, uid: str, rv: str, *, seq: int | None = None, **fields: object) -> Feed:
+        """The tombstone after a DELETED: the last of its session, or one that has not arrived."""
+        session = str(fields.get("session", "s1"))
+        place = self.seqs.get(session, 0) - 1 if seq is None else seq
+        self.seqs[session] = max(self.seqs.get(session, 0), place + 1)
+        return self.put(remnant(raw(T.DELETED, uid, rv, seq=place, **fields)))
 
     def relist(self, list_rv: str, items: dict[str, str], *, previous: str | None = None, **fields: object) -> Feed:
         expected = int(str(fields.pop("expected", len(items))))

@@ -10,6 +10,7 @@ from kubecdc import wire
 from kubecdc.records import Change, EventType, RawEvent, Relist
 from processors.partition import Partition
 from processors.rebuilding import Rebuild
+from producer.convert import remnant
 from tests.processors.raw import raw
 
 T = EventType
@@ -20,6 +21,7 @@ MORE = st.lists(
     st.one_of(
         st.tuples(st.just("put"), st.sampled_from(UIDS), st.sampled_from(["s1", "s2"])),
         st.tuples(st.just("delete"), st.sampled_from(UIDS), st.sampled_from(["s1", "s2"])),
+        st.tuples(st.just("unread"), st.sampled_from(UIDS), st.sampled_from(["s1", "s2"])),
         st.tuples(st.just("reuse"), st.sampled_from(UIDS), st.sampled_from(["s1", "s2"])),
         st.tuples(st.just("again"), st.sampled_from(UIDS), st.sampled_from(["s1", "s2"])),
         st.tuples(st.just("conflict"), st.sampled_from(UIDS), st.sampled_from(["s1", "s2"])),
@@ -109,7 +111,14 @@ class Script:
             uid, _ = self.alive.pop(name)
             rv = self._next()
             self.add(T.DELETED, uid, rv, session, name=name, **self._content(rv))
-            self.events.append((uid.encode(), None))
+            _, deleted = self.events[-1]
+            self.events.append((uid.encode(), remnant(deleted) if deleted else None))
+
+    def _unread(self, name: str, session: str) -> None:
+        """Of a delete only the tombstone is left."""
+        if name in self.alive:
+            self._delete(name, session)
+            del self.events[-2]
 
     def _progress(self, _: str, session: str) -> None:
         """Only a session that watches can say how far it is: one that lists for the first time cannot."""
@@ -171,14 +180,6 @@ class Folded:
                     self.state[key] = record
         return self
 
-    def keyed(self, log: list[tuple[bytes, RawEvent | None]], start: int = 0) -> Folded:
-        """Feed a log with its keys, so that tombstones count; from an offset on."""
-        for offset in range(start, len(log)):
-            key, event = log[offset]
-            self.partition.apply(offset, event, 0, 0, key)
-            self.changes += self.partition.drain().changes
-        return self
-
 
 def folded(events: list[tuple[int, RawEvent | None]], noise: str = "emit") -> Folded:
     return Folded(Partition(0, noise=noise)).feed(events)
@@ -201,7 +202,7 @@ def loaded(rebuild: Rebuild, noise: str = "emit") -> Folded:
 
 
 def compacted(log, horizon: int):
-    """What a cleaner may leave: of the first `horizon` records the latest of each key, and no tombstone."""
+    """What a cleaner may leave: of the first `horizon` records the latest of each key, and no empty tombstone."""
     latest = {key: place for place, (key, _) in enumerate(log)}
     return [
         (place, key, value)

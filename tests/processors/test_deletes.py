@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kubecdc.records import Cause, Op, Relist
+from kubecdc.records import Op, Relist
 from tests.processors.raw import Feed, T
 
 
@@ -48,45 +48,60 @@ def test_memory_is_bounded_by_what_lives():
     assert not [key for key in feed.state if not key.startswith(b"__")]
 
 
-def compacted(feed: Feed, uid: str) -> Feed:
+def unread(feed: Feed, uid: str, rv: str, **fields: object) -> Feed:
     """A DELETED that compaction has taken away, and the tombstone after it."""
-    feed.seqs["s1"] = feed.seqs.get("s1", 0) + 1
-    return feed.put(None, key=uid.encode())
+    return feed.tombstone(uid, rv, seq=feed.seqs.get(str(fields.get("session", "s1")), 0), **fields)
 
 
-def test_a_delete_of_which_only_the_tombstone_is_left_is_inferred():
+def test_a_delete_of_which_only_the_tombstone_is_left_arrives_at_its_version():
     """Nothing else would ever say it: the producer has sent it, so neither a list nor an audit comes (G2)."""
-    feed = compacted(Feed().relist("6", {"u": "5", "v": "4"}), "u").send(T.PROGRESS, rv="20")
-    assert feed.ops("u")[-1][0] != "DELETED", "the delete may lie above the first PROGRESS after it"
-    feed.restarted().send(T.PROGRESS, rv="30")
+    feed = unread(Feed().relist("6", {"u": "5", "v": "4"}), "u", "9").send(T.PROGRESS, rv="20")
     gone = feed.of("u")[-1]
-    assert (gone.op, gone.inferred, gone.after_rv, gone.upto_rv) == (Op.DELETED, True, "5", "30")
-    assert gone.gap is not None
-    assert gone.gap.cause is Cause.COMPACTED
+    assert (gone.op, gone.rv, gone.prev_rv, gone.seq, gone.inferred) == (Op.DELETED, "9", "5", 2, False)
+    assert gone.object_omitted is not None
+    assert gone.object_omitted.reason == "compacted-away"
     assert [value for key, value in feed.log if key == b"u"][-1] is None
     assert feed.ops("v") == [("SNAPSHOT", "4", 1)]
+    assert (feed.gaps(), feed.covered()[-1]) == ([], ("6", "20")), "nothing is missing"
 
 
 def test_the_tombstone_of_a_delete_that_was_judged_is_nothing_new():
-    """Whatever the verdict was, and whoever lives by the time it comes."""
-    feed = Feed().relist("6", {"u": "5"}).send(T.DELETED, "u", "9").put(None, key=b"u")
+    """Whatever the verdict was, whoever lives by the time it comes, and over a restart."""
+    feed = Feed().relist("6", {"u": "5"}).send(T.DELETED, "u", "9").tombstone("u", "9")
+    assert feed.counters["tombstone"] == 1
     feed.send(T.DELETED, "u", "9", session="s2").relist("12", {"u": "8"}, session="s3", previous="6")
     assert feed.ops("u")[-1][0] == "CREATED", "a consistent list shows it alive: RESURRECTED"
-    feed.restarted().put(None, key=b"u").send(T.PROGRESS, rv="20").send(T.PROGRESS, rv="30")
+    feed.restarted().tombstone("u", "9", session="s2").send(T.DELETED, "u", "7").tombstone("u", "7")
     assert feed.ops("u")[-1][0] == "CREATED"
-    feed.send(T.DELETED, "u", "7").put(None, key=b"u").send(T.PROGRESS, rv="40").send(T.PROGRESS, rv="50")
-    assert feed.ops("u")[-1][0] == "CREATED", "a stale DELETED has a tombstone as well"
+    assert feed.counters["tombstone"] == 3
+    assert "repeated" not in feed.counters
 
 
-def test_an_object_that_is_shown_alive_again_is_not_deleted_for_an_old_tombstone():
-    feed = compacted(Feed().relist("6", {"u": "5"}), "u").send(T.MODIFIED, "u", "15")
-    feed.send(T.PROGRESS, rv="20").send(T.PROGRESS, rv="30")
-    assert feed.ops("u")[-1] == ("UPDATED", "15", 2)
+def test_the_tombstone_of_an_older_delete_does_not_end_what_is_known_to_live():
+    feed = Feed().relist("6", {"u": "5"}).relist("30", {"u": "20"}, session="s2", previous="6")
+    unread(feed, "u", "9")
+    assert feed.ops("u")[-1] == ("UPDATED", "20", 2)
+    assert feed.counters["stale"] == 1
 
 
-def test_a_tombstone_says_nothing_before_the_hole_of_its_own_session_is_mended():
-    """Another session may go on below the delete, and show it later (found by the simulation)."""
-    feed = Feed().relist("6", {"u": "5"}).relist("6", {"u": "5"}, session="s2")
-    feed = compacted(feed, "u").send(T.PROGRESS, rv="10", session="s2").send(T.DELETED, "u", "14", session="s2")
-    feed.put(None, key=b"u").send(T.PROGRESS, rv="20").send(T.PROGRESS, rv="30")
-    assert feed.ops("u")[1:] == [("DELETED", "14", 2)]
+def test_what_was_compacted_away_before_the_delete_is_a_gap_and_the_delete_arrives():
+    """The object's last versions went with its DELETED; those are named, not the delete (G1, G2)."""
+    feed = Feed().relist("6", {"u": "5"})
+    feed.seqs["s1"] += 3
+    unread(feed, "u", "12").send(T.PROGRESS, rv="20").send(T.PROGRESS, rv="30")
+    assert feed.ops("u") == [("SNAPSHOT", "5", 1), ("DELETED", "12", 2)]
+    assert feed.gaps() == [("TRANSPORT_LOSS", "6", "20")]
+    assert feed.covered()[-1] == ("20", "30")
+
+
+def test_a_whole_life_that_was_compacted_away_ends_in_the_log():
+    feed = Feed().relist("6", {})
+    feed.seqs["s1"] += 2
+    unread(feed, "u", "12")
+    assert [(c.op, c.gap.cause if c.gap else None) for c in feed.of("u")] == [(Op.DELETED, "MISSED_CREATE")]
+
+
+def test_a_tombstone_that_tells_nothing_is_counted():
+    """Of a producer from before headers, or of somebody else."""
+    feed = Feed().relist("6", {"u": "5"}).put(None)
+    assert (feed.counters["tombstone"], feed.ops("u")) == (1, [("SNAPSHOT", "5", 1)])

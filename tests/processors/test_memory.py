@@ -67,16 +67,3 @@ def test_what_is_forgotten_while_it_is_gone_through_is_no_trouble():
     for dead in memory.dead(STREAM, PODS):
         memory.forget(STREAM, dead)
     assert len(memory) == 0
-
-
-def test_those_that_live_although_a_tombstone_came_are_told_until_they_are_shown_again():
-    memory = Memory()
-    for uid in ("b", "a"):
-        memory.put(replace(state(uid, name=uid), tombstones=-1))
-    memory.put(replace(state("dead", name="dead", deleted=True), tombstones=0))
-    assert [found.uid for found in memory.doubtful(STREAM, PODS)] == ["a", "b"]
-    memory.put(state("a", "9", name="a"))
-    assert [found.uid for found in memory.doubtful(STREAM, PODS)] == ["b"]
-    assert memory.doubtful("c/apps/deployments/", ("c", "apps", "deployments")) == []
-    assert [found.uid for found in memory.found("b")] == ["b"]
-    assert memory.found("nobody") == []

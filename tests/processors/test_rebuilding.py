@@ -6,10 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kubecdc.records import Cause, Op
-from processors.partition import Partition
 from processors.rebuilding import Rebuild
 from tests.processors.raw import Feed, T
-from tests.processors.rebuilt import STEPS, Folded, Script, compacted, folded, loaded, rebuilt
+from tests.processors.rebuilt import STEPS, Script, compacted, folded, loaded, rebuilt
 
 NOISE = st.sampled_from(["emit", "drop"])
 
@@ -110,20 +109,3 @@ def test_a_log_whose_last_records_are_gone_is_told():
             rebuild.change(key, change)
         rebuild.end(last, high)
         assert rebuild.report().cut == cut
-
-
-def test_a_delete_that_the_rise_of_the_floor_brought_is_forgotten_with_it():
-    """The marker's PROGRESS comes before the deletes that it lets be inferred; both are one step."""
-    script = Script().run([("list", "whole", "s1"), ("put", "a", "s1")])
-    script.events.append((b"a1", None))
-    script.run([("progress", "", "s1"), ("put", "a", "s1"), ("progress", "", "s1")])
-    events = script.events
-    for cut in range(len(events) + 1):
-        done = Folded(Partition(0)).keyed(events[:cut])
-        rebuild = Rebuild(0)
-        for key, change in done.changes:
-            rebuild.change(key, change)
-        for offset, (key, event) in enumerate(events[:cut]):
-            rebuild.event(offset, event, 0, key)
-        rest = loaded(rebuild).keyed(events, rebuild.src_offset + 1)
-        assert done.changes + rest.changes == Folded(Partition(0)).keyed(events).changes

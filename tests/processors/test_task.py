@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from kubecdc.codec import Codec
 from kubecdc.records import Cause, EventType, Op
+from kubecdc.wire import DELETED_HEADER
 from local.broker import Broker
 from processors import fitting, kafka, task
 from processors.errors import Fenced, Stop, Stuck
@@ -19,6 +20,7 @@ from processors.kafka import Cluster
 from processors.metrics import Metrics
 from processors.settings import KafkaSettings
 from processors.task import PartitionTask, cut
+from producer.convert import remnant
 from tests.processors.log import Log
 from tests.processors.raw import raw
 
@@ -156,20 +158,32 @@ def test_a_change_too_large_for_its_topic_goes_out_without_the_object_and_is_cou
     assert metrics.value("verdicts_total", verdict=fitting.COUNTER) == 1
 
 
-def test_a_tombstone_whose_delete_was_compacted_away_is_known_by_its_key(log):
-    """The worker must hand the key on: a tombstone has nothing else (G2)."""
-    log.first_list(["u1"])
-    log.seqs["s1", 0] += 1  # the DELETED that is gone
-    log.put_bytes(0, b"u1", None)
-    log.put(EventType.PROGRESS, rv="20")
-    log.put(EventType.PROGRESS, rv="30")
+def test_a_tombstone_tells_of_its_delete_that_was_compacted_away(log):
+    """In its headers, which the worker must read where there is no value (G2)."""
+    log.first_list(["u1", "u2"])
+    seq = log.seqs["s1", 0]
+    for uid, skipped in (("u1", 0), ("u2", 1)):
+        deleted = raw(EventType.DELETED, uid, f"2{skipped}", session="s1", seq=seq + skipped)
+        log.put_bytes(0, uid.encode(), None, [(DELETED_HEADER, Codec().encode(remnant(deleted)))])
+    log.put_bytes(0, b"u1", None, [("other", b"header")])
     log.flush()
     worker = made(log)
     worker.open()
     worker.process(log.events(0))
-    gone = [change for key, change in log.changes(0) if key == b"u1" and change][-1]
-    assert (gone.op, gone.inferred, gone.upto_rv) == (Op.DELETED, True, "30")
+    gone = [(change.uid, change.op, change.rv) for _, change in log.changes(0) if change and change.op is Op.DELETED]
+    assert gone == [("u1", Op.DELETED, "20"), ("u2", Op.DELETED, "21")]
     assert log.exact()
+
+
+def test_a_tombstone_whose_header_does_not_decode_is_recorded(log):
+    log.first_list(["u1"])
+    log.put_bytes(0, b"u1", None, [(DELETED_HEADER, b"rubbish")])
+    log.flush()
+    worker = made(log)
+    worker.open()
+    worker.process(log.events(0))
+    causes = [change.gap.cause for _, change in log.changes(0) if change and change.gap]
+    assert causes == [Cause.UNDECODABLE]
 
 
 def test_state_that_was_made_anew_is_refused(log):

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from kubecdc.codec import Codec
 from kubecdc.records import EventType, Position, RawEvent
+from kubecdc.wire import Header
 from producer.errors import SinkFailed
 
 
@@ -16,6 +17,7 @@ class MemorySink:
     def __init__(self, partitions: int = 3, stored: Mapping[str, bytes] | None = None) -> None:
         self.partitions = partitions
         self.log: list[tuple[int, bytes, bytes | None]] = []
+        self.headers: dict[int, Sequence[Header]] = {}  # by place in the log
         self.stored = dict(stored or {})
         self.held: dict[bytes, bytes | None] = {}
         self.closed = False
@@ -28,11 +30,20 @@ class MemorySink:
     def state(self) -> list[tuple[bytes, bytes | None]]:
         return list(self.held.items())
 
-    def send(self, partition: int, key: bytes, value: bytes | None, on_ack: Callable[[], None]) -> None:
+    def send(
+        self,
+        partition: int,
+        key: bytes,
+        value: bytes | None,
+        on_ack: Callable[[], None],
+        headers: Sequence[Header] = (),
+    ) -> None:
         if self.closed:
             raise SinkFailed("closed")
         with self._lock:
             self.log.append((partition, key, value))
+            if headers:
+                self.headers[len(self.log) - 1] = headers
             if self._held is not None:
                 self._held.append(on_ack)
                 return

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from kubecdc.codec import Codec
 from kubecdc.records import EventType, Manager, ObjectOmitted, RawEvent, Relist
-from producer.convert import Context, absent, marker, to_event
+from producer.convert import Context, absent, marker, remnant, to_event
 from producer.frames import Broken, Item, Object, classify
 from producer.redact import Redactor, parse_rules
 
@@ -191,6 +191,17 @@ def test_a_delete_found_by_an_audit_knows_the_uid_and_the_bounds_only() -> None:
     assert Codec().decode(Codec().encode(event)) == event
     assert (event.type, event.uid, event.rv, event.relist) == (EventType.DELETED, "u9", "25", relist)
     assert (event.object, event.digest, event.paths) == (None, "", "{}")
+
+
+@pytest.mark.parametrize("limit", [10, 10_000])
+def test_what_a_tombstone_keeps_of_a_delete_is_an_event_that_says_where_its_content_went(limit: int) -> None:
+    deleted = convert(context(limit=limit), item(data={"a": "1"}), EventType.DELETED)
+    told = remnant(deleted)
+    size = deleted.object_omitted.bytes if deleted.object_omitted else len(deleted.object or "")
+    assert told.object_omitted == ObjectOmitted("compacted-away", size)
+    assert (told.object, told.managers, told.paths) == (None, (), "{}")
+    same = ("uid", "rv", "session", "seq", "epoch", "type", "name", "digest", "relist")
+    assert [getattr(told, name) for name in same] == [getattr(deleted, name) for name in same]
 
 
 def test_a_marker_has_no_object() -> None:

@@ -11,9 +11,9 @@ import uuid
 from collections.abc import Iterator
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import Consumer, Producer, TopicPartition
 
-from kubecdc import kafka, topics
+from kubecdc import kafka, topics, wire
 from kubecdc.errors import Misconfigured, Unreachable
 from kubecdc.start import BEGINNING
 from local.broker import Broker
@@ -63,6 +63,19 @@ def test_records_arrive_in_their_partition_and_are_acknowledged_in_order(
     assert len(records) == 3001
     assert [r.key for r in records if r.partition == 1][-1] == b"k1"
     assert [r.value for r in records if r.partition == 1][-1] is None
+
+
+def test_headers_arrive_with_a_tombstone(kafka_broker: Broker, prefix: str, sink: KafkaSink) -> None:
+    sink.send(0, b"k", None, lambda: None, [(wire.DELETED_HEADER, b"told")])
+    assert sink.flush(20)
+    consumer = Consumer({"bootstrap.servers": kafka_broker.bootstrap, "group.id": "none"})
+    consumer.assign([TopicPartition(f"{prefix}.events", 0, 0)])
+    try:
+        message = consumer.poll(20)
+    finally:
+        consumer.close()
+    assert message is not None
+    assert (message.value(), message.headers()) == (None, [("kubecdc.deleted", b"told")])
 
 
 def test_positions_are_read_back_newest_only(kafka_broker: Broker, prefix: str, sink: KafkaSink) -> None:

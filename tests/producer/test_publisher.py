@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from kubecdc import wire
 from kubecdc.codec import Codec
 from kubecdc.records import EventType, Relist
+from producer import convert
 from producer.convert import Context
 from producer.frames import Item, Object
 from producer.metrics import Metrics, StreamMetrics
@@ -60,6 +61,22 @@ def test_numbers_have_no_hole_and_counts_are_exact(kinds: list[str]) -> None:
         assert events[-1].relist.expected == sum(event.type is EventType.LISTED for event in events)
         assert all(wire.partition_of(event.uid, 3) == partition for event in events if event.uid)
     assert sum(value is None for _, _, value in sink.log) == kinds.count("deleted")
+
+
+def test_the_tombstone_tells_its_delete_once_more_without_content() -> None:
+    """Compaction takes a DELETED as soon as its tombstone is there, and leaves the headers of that (G2)."""
+    sink = MemorySink(partitions=1)
+    publisher, _ = made(sink)
+    one = item("u", "8", data={"a": "secret"}, blob="x" * 500)
+    publisher.publish(Publish(EventType.DELETED, 1, Object(EventType.DELETED, one.uid, one.rv, one.obj)))
+    publisher.publish_absent(PublishAbsent(1, "v", "9", Relist("a", "audit", None, "9")))
+    publisher.mark(Mark(EventType.PROGRESS, 1, "9"))
+    assert list(sink.headers) == [1, 3]
+    for (place, [(name, content)]), deleted in zip(sink.headers.items(), sink.events(), strict=False):
+        told = Codec().decode(content)
+        assert (name, sink.log[place][2]) == (wire.DELETED_HEADER, None)
+        assert b"secret" not in content
+        assert told == convert.remnant(deleted)
 
 
 def test_an_epoch_is_stored_as_begun_before_anything_of_it_is_sent() -> None:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 ANY = (Verb.LIST, Verb.WATCH, Verb.WATCHLIST)
 WRITES_MAX = 14
+RETENTION_OVER = 0.3  # of how many compactions the tombstones go as well
 LATER = (WITHHOLD, "cut_in_batch", "frame_garbled")  # they strike with what the stream sends next
 
 ARMED: dict[str, tuple[tuple[Verb, ...], object, bool]] = {
@@ -165,7 +166,7 @@ def _poison(simulation: Simulation, step: Step) -> None:
 def _events_compacted(simulation: Simulation, step: Step) -> None:
     before = simulation.schedule.now_ms - simulation.plan.history_ms
     for partition in range(simulation.plan.partitions):
-        if simulation.log.compact_events(partition, before):
+        if simulation.log.compact_events(partition, before, tombstones=step.size < RETENTION_OVER):
             simulation.lost.add(partition)
             simulation.hit(step.kind)
 

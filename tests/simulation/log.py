@@ -39,13 +39,14 @@ class Codec:
 
 @dataclass(slots=True)
 class Event:
-    """A record of the events topic. `gone` says what took it away: compaction, loss."""
+    """A record of the events topic; a tombstone's header has `told`. `gone` says what took it away."""
 
     partition: int
     offset: int
     timestamp_ms: int
     key: bytes
     value: Ref | None
+    told: Ref | None = None
     gone: str = ""
 
 
@@ -110,9 +111,9 @@ class Log:
 
     # --- events -----------------------------------------------------------------------------------------------------
 
-    def append(self, partition: int, timestamp_ms: int, key: bytes, value: Ref | None) -> None:
+    def append(self, partition: int, timestamp_ms: int, key: bytes, value: Ref | None, told: Ref | None = None) -> None:
         topic = self.events[partition]
-        topic.append(Event(partition, len(topic), timestamp_ms, key, value))
+        topic.append(Event(partition, len(topic), timestamp_ms, key, value, told))
 
     def fetch(self, partition: int, offset: int, count: int) -> list[Event]:
         """At most `count` of the records that are still there."""
@@ -124,17 +125,17 @@ class Log:
             offset += 1
         return found
 
-    def compact_events(self, partition: int, before_ms: int) -> int:
+    def compact_events(self, partition: int, before_ms: int, *, tombstones: bool) -> int:
         """Take away what a later record of its key replaces, both older than the lag; return how many.
 
-        Tombstones go as well: their retention is over by then.
+        `tombstones`: they go as well, their retention is over.
         """
         seen: set[bytes] = set()
         removed = 0
         for event in reversed(self.events[partition]):
             if event.gone or event.timestamp_ms >= before_ms:
                 continue
-            if event.key in seen or event.value is None:
+            if event.key in seen or (tombstones and event.value is None):
                 event.gone = "compacted"
                 removed += 1
             seen.add(event.key)

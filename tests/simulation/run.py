@@ -255,8 +255,9 @@ def history_of(simulation: Simulation) -> History:
         if key == kind.key
     }
     loose = {
-        (key, scope, epoch): simulation.world.beyond(key, scope, eras - simulation.eras.get((key, scope, epoch), set()))
+        (key, scope, epoch): simulation.world.beyond(key, scope, others)
         for (key, scope, epoch), eras in simulation.touched.items()
+        if (others := eras - simulation.eras.get((key, scope, epoch), set()))
     }
     return History(
         partitions=simulation.plan.partitions,
@@ -264,7 +265,7 @@ def history_of(simulation: Simulation) -> History:
         loose=loose,
         expected=tuple((kind.key, scope) for kind in simulation.world.kinds for scope in simulation.plan.scopes),
         raw=tuple(
-            Raw(e.partition, e.offset, e.value.record if e.value else None, e.gone)  # type: ignore[arg-type]
+            Raw(e.partition, e.offset, seen.record if (seen := e.value or e.told) else None, e.gone)  # type: ignore[arg-type]
             for topic in simulation.log.events
             for e in topic
         ),

@@ -6,7 +6,7 @@ What a process had sent before it died may still arrive, much later, and is neve
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from random import Random
 from typing import TYPE_CHECKING
 
@@ -17,8 +17,10 @@ from tests.simulation.log import Codec, Ref
 if TYPE_CHECKING:
     from tests.simulation.run import Simulation
 
-Waiting = tuple[bytes, Ref | None, Callable[[], None]]
+Told = tuple[bytes, Ref | None, Ref | None]  # key, value, what a tombstone tells
+Waiting = tuple[Told, Callable[[], None]]
 CODEC = Codec()
+TOMBSTONE_LOST = 0.6  # how often a lost DELETED takes its tombstone along
 
 
 class Sink:
@@ -50,10 +52,18 @@ class Sink:
             for written in simulation.log.committed(topic):
                 yield written.key, written.value
 
-    def send(self, partition: int, key: bytes, value: Ref | None, on_ack: Callable[[], None]) -> None:
+    def send(
+        self,
+        partition: int,
+        key: bytes,
+        value: Ref | None,
+        on_ack: Callable[[], None],
+        headers: Sequence[tuple[str, Ref]] = (),
+    ) -> None:
         if self._dead:
             return
-        self._waiting[partition].append((key, value, on_ack))
+        told = next((content for _, content in headers), None)
+        self._waiting[partition].append(((key, value, told), on_ack))
         if not self._under_way[partition]:
             self._under_way[partition] = True
             self._later(lambda: self._arrive(partition))
@@ -82,7 +92,7 @@ class Sink:
         """The process is gone. Of what it had queued a part has reached the network."""
         self._dead = True
         for partition, waiting in enumerate(self._waiting):
-            sent = [(key, value) for key, value, _ in waiting][: self._rng.randrange(len(waiting) + 1)]
+            sent = [record for record, _ in waiting][: self._rng.randrange(len(waiting) + 1)]
             waiting.clear()
             if sent:
                 delay = self._rng.choice((0.01, 0.5, 4.0))
@@ -94,13 +104,18 @@ class Sink:
     def _later(self, action: Callable[[], None]) -> None:
         self._simulation.schedule.after(self._rng.uniform(0.002, 0.06), action)
 
-    def _append(self, partition: int, records: list[tuple[bytes, Ref | None]]) -> None:
+    def _append(self, partition: int, records: list[Told]) -> None:
         simulation = self._simulation
-        for key, value in records:
-            simulation.log.append(partition, simulation.schedule.now_ms, key, value)
+        lost_with = b""
+        for key, value, told in records:
+            simulation.log.append(partition, simulation.schedule.now_ms, key, value, told)
             if value is not None and simulation.armed and _struck(simulation, partition, value.record):
                 simulation.log.events[partition][-1].gone = "lost"
                 simulation.lost.add(partition)
+                lost_with = key if self._rng.random() < TOMBSTONE_LOST else b""
+            elif value is None and key == lost_with:
+                simulation.log.events[partition][-1].gone = "lost"
+                simulation.hit("tombstone_lost")
 
     def _arrive(self, partition: int) -> None:
         """A request reaches the broker."""
@@ -113,7 +128,7 @@ class Sink:
             return
         waiting = self._waiting[partition]
         batch = [waiting.popleft() for _ in range(self._rng.randrange(1, len(waiting) + 1))]
-        records = [(key, value) for key, value, _ in batch]
+        records = [record for record, _ in batch]
         self._append(partition, records)
         delay = self._rng.uniform(0.002, 0.06)
         if simulation.armed and _again(
@@ -126,7 +141,7 @@ class Sink:
 
     def _acknowledged(self, partition: int, batch: list[Waiting]) -> None:
         self._under_way[partition] = False
-        for _, _, on_ack in batch:
+        for _, on_ack in batch:
             on_ack()
         if self._waiting[partition] and not self._under_way[partition]:
             self._under_way[partition] = True
@@ -138,9 +153,9 @@ class Sink:
             self._simulation.log.positions[key.decode()] = position
 
 
-def _again(simulation: Simulation, partition: int, records: list[tuple[bytes, Ref | None]]) -> bool:
+def _again(simulation: Simulation, partition: int, records: list[Told]) -> bool:
     """Whether the broker appends the batch once more: any, or one with items of a list but neither of its ends."""
-    types = {ref.record.type for _, ref in records if ref is not None and isinstance(ref.record, RawEvent)}
+    types = {ref.record.type for _, ref, _ in records if ref is not None and isinstance(ref.record, RawEvent)}
     items = EventType.LISTED in types and not types & {EventType.RELIST_START, EventType.RELIST_END}
     return simulation.take("append_twice", partition) or (items and simulation.take("items_twice", partition))
 

@@ -236,7 +236,7 @@ class Worker:
         found = simulation.log.fetch(partition, position, simulation.rng.randrange(1, 60))
         if not found:
             return
-        records = [(event.offset, event.timestamp_ms, event.key, event.value) for event in found]
+        records = [(e.offset, e.timestamp_ms, e.key, e.value or e.told) for e in found]
         simulation.working = partition
         reached = task.process(records)
         if reached is not None:
