@@ -86,8 +86,13 @@ def _resolved(form: _Format, writer: dict[str, Any], body: bytes) -> bytes:
     return again.getvalue() + stream.read()  # what is left over shows as such
 
 
+def _unreadable(error: Exception) -> Undecodable:
+    return Undecodable(f"not a record of ours: {type(error).__name__}: {error}"[:300])
+
+
 _COMPILER = Compiler(vars(records))
 FORMATS: dict[type[Any], _Format] = {cls: _format(cls, name) for cls, name in SCHEMA_FILES.items()}
+_HEAD = _COMPILER.beginning(FORMATS[records.UidState].schema, records.UidHead)
 _BY_HEADER = {known.header: known for known in FORMATS.values()}
 
 
@@ -125,7 +130,21 @@ class Codec:
         except KubecdcError:
             raise
         except Exception as error:
-            raise Undecodable(f"not a record of ours: {type(error).__name__}: {error}"[:300]) from error
+            raise _unreadable(error) from error
+
+    def head(self, data: bytes) -> records.UidHead | None:
+        """Return how the record begins if it is a UidState, else None; the rest is not read. Raises as `decode`."""
+        try:
+            form = _BY_HEADER.get(data[:10])
+            start = 10
+            if form is None:
+                form, data, start = self._foreign(data)
+            found: records.UidHead | None = _HEAD(data, start)[0] if form.cls is records.UidState else None
+        except KubecdcError:
+            raise
+        except Exception as error:
+            raise _unreadable(error) from error
+        return found
 
     def _header(self, form: _Format) -> bytes:
         header = form.header

@@ -10,6 +10,7 @@ one of these. Anything else is a TypeError at import.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -135,6 +136,13 @@ class Compiler:
         """Writer and reader of a record schema; the reader returns the record and where it ends."""
         name = self._define(schema)
         return self._scope[f"write_{name}"], self._scope[f"read_{name}"]
+
+    def beginning(self, schema: Schema, cls: type[Any]) -> Read:
+        """Reader of a record's first fields: those of `cls`, which must have their names, in their order."""
+        first = schema["fields"][: len(dataclasses.fields(cls))]
+        if [field["name"] for field in first] != [field.name for field in dataclasses.fields(cls)]:
+            raise TypeError(f"{schema['name']} does not begin with the fields of {cls.__name__}")
+        return self.pair({"type": "record", "name": cls.__name__, "fields": first})[1]
 
     def _define(self, schema: Schema) -> str:
         """Make the functions of a named schema once; returns its short name."""

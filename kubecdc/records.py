@@ -221,6 +221,25 @@ class UidState:
 
 
 @dataclass(frozen=True, slots=True)
+class UidHead:
+    """How a UidState begins: enough to know whose it is, without reading the rest."""
+
+    cluster: str
+    epoch: int
+    group: str
+    version: str
+    resource: str
+    scope: str
+    namespace: str
+    name: str
+    uid: str
+    rv: str
+    emitted_rv: str
+    seq: int
+    deleted: bool
+
+
+@dataclass(frozen=True, slots=True)
 class SessionState:
     """One producer session as a partition saw it: `start_rv` is where its unbroken coverage begins.
 

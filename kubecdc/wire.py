@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 from confluent_kafka import murmur2
 
-from kubecdc.records import Change, RawEvent, StreamState, UidState
+from kubecdc.records import Change, RawEvent, StreamState, UidHead, UidState
 
 PROGRESS_KEY = b"__progress__"
 RESERVED = "__"
@@ -30,7 +30,7 @@ def stream_name(cluster: str, group: str, resource: str, scope: str) -> str:
     return f"{cluster}/{group}/{resource}/{scope}"
 
 
-def stream_of(record: RawEvent | Change | UidState | StreamState) -> str:
+def stream_of(record: RawEvent | Change | UidState | UidHead | StreamState) -> str:
     """Name of the stream that a record belongs to."""
     return stream_name(record.cluster, record.group, record.resource, record.scope)
 

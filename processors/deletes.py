@@ -27,7 +27,7 @@ def sweep(pending: Pending, swept: streams.Sweep, at: At) -> None:
     known = pending.memory.of((event.cluster, event.group, event.resource))
     gone = [
         state
-        for state in known.uids.values()
+        for state in known.states()
         if not state.deleted
         and event.scope in ("", state.namespace)
         and swept.relist not in state.listed

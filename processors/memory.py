@@ -1,31 +1,69 @@
 """The objects that a partition knows: by resource and UID, who holds which name, and the dead that wait for the floor.
 
-Pure. It keeps, finds and forgets; what a state should be is decided elsewhere.
+Pure. It keeps, finds and forgets; what a state should be is decided elsewhere. What was stored is kept sealed, as it
+was read, until somebody asks for it: to decode everything was two thirds of a recovery, and a worker needs little of it
+at first.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 from kubecdc import wire
-from kubecdc.records import UidState
+from kubecdc.records import UidHead, UidState
 
 ResourceKey = tuple[str, str, str]  # cluster, group, resource
+Unseal = Callable[[Any], UidState]
 
 
 class Living:
     """The objects of one resource."""
 
-    __slots__ = ("names", "uids")
+    __slots__ = ("_states", "names", "unseal")
 
     def __init__(self) -> None:
-        self.uids: dict[str, UidState] = {}
+        self._states: dict[str, UidState | bytes] = {}
         self.names: dict[tuple[str, str], str] = {}
+        self.unseal: Unseal = _nothing
+
+    def __len__(self) -> int:
+        return len(self._states)
+
+    def get(self, uid: str) -> UidState | None:
+        """The state of a UID. Raises what unsealing raises: Undecodable."""
+        state = self._states.get(uid)
+        if state is None or state.__class__ is UidState:
+            return state
+        return self._unsealed(uid, state)
+
+    def states(self) -> list[UidState]:
+        """All of them. Raises Undecodable."""
+        return [state if isinstance(state, UidState) else self._unsealed(uid, state) for uid, state in self]
+
+    def __iter__(self) -> Iterator[tuple[str, UidState | bytes]]:
+        return iter(list(self._states.items()))
+
+    def keep(self, uid: str, state: UidState | bytes) -> None:
+        """Take a state as the latest."""
+        self._states[uid] = state
+
+    def drop(self, uid: str) -> None:
+        """Forget a UID."""
+        self._states.pop(uid, None)
 
     def holder(self, namespace: str, name: str, other_than: str) -> UidState | None:
         """The live object that holds a name, unless it is the UID `other_than`."""
         uid = self.names.get((namespace, name))
-        return self.uids.get(uid) if uid is not None and uid != other_than else None
+        return self.get(uid) if uid is not None and uid != other_than else None
+
+    def _unsealed(self, uid: str, sealed: UidState | bytes) -> UidState:
+        state = self._states[uid] = self.unseal(sealed)
+        return state
+
+
+def _nothing(sealed: object) -> UidState:
+    raise AssertionError(f"{sealed!r} was sealed by nobody")
 
 
 class Memory:
@@ -36,7 +74,7 @@ class Memory:
         self._dead: dict[str, set[str]] = {}
 
     def __len__(self) -> int:
-        return sum(len(living.uids) for living in self._resources.values())
+        return sum(len(living) for living in self._resources.values())
 
     def of(self, resource: ResourceKey) -> Living:
         """The objects of a resource; what is changed in it is remembered."""
@@ -47,24 +85,34 @@ class Memory:
 
     def put(self, state: UidState) -> None:
         """Take a state as the latest of its UID."""
+        self._place(state).keep(state.uid, state)
+
+    def seal(self, head: UidHead, sealed: bytes, unseal: Unseal) -> None:
+        """Take a state as the latest of its UID, as the bytes that it is; it is decoded when somebody asks for it."""
+        living = self._place(head)
+        living.unseal = unseal
+        living.keep(head.uid, sealed)
+
+    def _place(self, state: UidState | UidHead) -> Living:
+        """Note who holds the name and who is dead, and return where the state belongs."""
         living = self.of((state.cluster, state.group, state.resource))
-        living.uids[state.uid] = state
         name = (state.namespace, state.name)
         if not state.deleted:
             living.names[name] = state.uid
-            return
+            return living
         if living.names.get(name) == state.uid:
             del living.names[name]
         self._dead.setdefault(wire.stream_of(state), set()).add(state.uid)
+        return living
 
     def dead(self, stream: str, resource: ResourceKey) -> Iterator[UidState]:
         """The deleted UIDs whose delete a stream has shown, in order; those that live again drop out here."""
         waiting = self._dead.get(stream)
         if not waiting:
             return
-        uids = self.of(resource).uids
+        living = self.of(resource)
         for uid in sorted(waiting):
-            state = uids.get(uid)
+            state = living.get(uid)
             if state is None or not state.deleted:
                 waiting.discard(uid)
             else:
@@ -72,5 +120,5 @@ class Memory:
 
     def forget(self, stream: str, state: UidState) -> None:
         """Drop a deleted UID."""
-        self.of((state.cluster, state.group, state.resource)).uids.pop(state.uid, None)
+        self.of((state.cluster, state.group, state.resource)).drop(state.uid)
         self._dead.get(stream, set()).discard(state.uid)

@@ -7,7 +7,7 @@ a drained batch or throws the whole object away and loads the state topic again 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from kubecdc import wire
@@ -23,6 +23,7 @@ from kubecdc.records import (
     RawEvent,
     SessionState,
     StreamState,
+    UidHead,
     UidState,
 )
 from kubecdc.topics import HISTORY_MS
@@ -77,6 +78,13 @@ class Partition:
             self._pending.memory.put(record)
         else:
             raise Undecodable(f"state key {key!r} holds a {type(record).__name__}")
+
+    def seal(self, head: UidHead, sealed: bytes, unseal: Callable[[bytes], UidState]) -> None:
+        """Take a UID's record of the state topic as bytes, to be decoded by `unseal` when it is needed.
+
+        `apply` raises what that raises.
+        """
+        self._pending.memory.seal(head, sealed, unseal)
 
     def truncated(self, low_watermark: int) -> None:
         """Tell that source offsets below `low_watermark` are gone: holes met from now on are COMPACTED."""
@@ -145,7 +153,7 @@ class Partition:
         event = at.event
         pending = self._pending
         living = pending.memory.of((event.cluster, event.group, event.resource))
-        known = living.uids.get(event.uid or "")
+        known = living.get(event.uid or "")
         outcome = rules.decide(known, event, stream)
         before = pending.written
         listed = event.relist.id if event.type is EventType.LISTED and event.relist else None

@@ -15,8 +15,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from kubecdc.codec import Codec, SchemaIds
 from kubecdc.errors import Undecodable, Unreachable
-from kubecdc.records import RawEvent
-from kubecdc.wire import PROGRESS_KEY
+from kubecdc.records import RawEvent, UidState
+from kubecdc.wire import PROGRESS_KEY, is_object_key
 from processors import crash, fitting
 from processors.errors import Restart, Stop, Stuck
 from processors.kafka import Cluster, Pair, Raw, Writer
@@ -118,17 +118,30 @@ class PartitionTask:
         self._check(stored)
         for key, value in stored.items():
             try:
-                memory.load(key, self._state.decode(value))
+                head = self._state.head(value) if is_object_key(key) else None
+                if head is not None:
+                    memory.seal(head, value, self._unsealed)
+                else:
+                    memory.load(key, self._state.decode(value))
             except Undecodable as error:
-                raise Stop(
-                    f"state of partition {self.partition}, key {key!r}: {error}; the state topic is damaged, or written"
-                    " by a newer version"
-                ) from error
+                raise self._damaged(f"key {key!r}: {error}") from error
         memory.truncated(self._cluster.low_watermark(self._cluster.names.events, self.partition))
         self._memory, self._acknowledged, self._recovered = memory, memory.next_offset, True
         self._metrics.uids.labels(str(self.partition)).set(memory.uids)
         log.info("partition %d: %d uids, resuming at offset %d", self.partition, memory.uids, memory.next_offset)
         return memory.next_offset
+
+    def _unsealed(self, value: bytes) -> UidState:
+        try:
+            state: UidState = self._state.decode(value)
+        except Undecodable as error:
+            raise self._damaged(f"a record of {len(value)} bytes: {error}") from error
+        return state
+
+    def _damaged(self, what: str) -> Stop:
+        return Stop(
+            f"state of partition {self.partition}, {what}; the state topic is damaged, or written by a newer version"
+        )
 
     def _check(self, stored: Mapping[bytes, bytes]) -> None:
         """Every transaction writes progress: state without it, or changes without state, is damage."""

@@ -134,6 +134,25 @@ def test_a_record_that_was_cut_or_lengthened_is_undecodable(record: Any, data: s
             Codec().decode(bad)
 
 
+@given(any_record(), st.sampled_from(sorted(CODECS)))
+@settings(deadline=None)
+def test_the_head_is_how_the_state_of_a_uid_begins_and_nothing_else_has_one(record: Any, framing: str):
+    head = CODECS[framing].head(CODECS[framing].encode(record))
+    if not isinstance(record, records.UidState):
+        assert head is None
+        return
+    names = [field.name for field in dataclasses.fields(records.UidHead)]
+    assert [getattr(head, name) for name in names] == [getattr(record, name) for name in names]
+
+
+@given(st.binary(max_size=200))
+def test_the_head_of_any_bytes_is_one_or_undecodable(data: bytes):
+    header = Codec().encode(records.UidState(*("c", 1), *[""] * 9, 1, False, None, "", "", (), (), ""))[:10]
+    for prefix in (b"", SINGLE_OBJECT, CONFLUENT + b"\0\0\0\1", header):
+        with contextlib.suppress(Undecodable):
+            assert type(CODECS["confluent"].head(prefix + data)) in (records.UidHead, type(None))
+
+
 def test_why_is_told():
     with pytest.raises(Undecodable, match="unknown framing"):
         Codec().decode(b"{}")

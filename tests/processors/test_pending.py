@@ -24,7 +24,7 @@ def test_a_batch_comes_out_once_and_the_memory_stays() -> None:
     pending.counters["created"] += 1
     assert pending.drain() == ([(b"u", CREATED)], {b"u": STATE}, {"created": 1})
     assert pending.drain() == ([], {}, {})
-    assert (list(pending.memory.of(("c", "", "configmaps")).uids.values()), pending.written) == ([STATE], 1)
+    assert (pending.memory.of(("c", "", "configmaps")).states(), pending.written) == ([STATE], 1)
 
 
 def test_a_tombstone_follows_a_delete_and_the_last_state_of_a_key_is_written() -> None:
@@ -37,7 +37,7 @@ def test_a_tombstone_follows_a_delete_and_the_last_state_of_a_key_is_written() -
     assert state == {b"u": dead}
     pending.forget("c//configmaps/", dead)
     assert pending.drain()[1] == {b"u": None}
-    assert list(pending.memory.of(("c", "", "configmaps")).uids.values()) == []
+    assert pending.memory.of(("c", "", "configmaps")).states() == []
 
 
 def test_what_is_only_kept_is_no_change() -> None:

@@ -196,6 +196,29 @@ def test_state_that_was_made_anew_is_refused(log):
         made(log).open()
 
 
+@pytest.mark.parametrize("kept", [5, -1], ids=["unreadable from its beginning", "cut at its end"])
+def test_a_damaged_state_stops_the_worker_before_it_writes_anything_of_that_object(log, kept):
+    """Whose state it is can be read in the second case: the rest is decoded when the object changes."""
+    records = filled(log, 60)
+    worker = made(log)
+    worker.open()
+    worker.process(records)
+    before = log.changes(0)
+    state = Codec().encode(log.state(0)[b"u3"])
+    log.put_raw(log.names.state, b"u3", state[:kept])
+    log.put(EventType.MODIFIED, "u3", "500")
+    log.flush()
+    other = made(log)
+
+    def take_over() -> None:
+        other.open()
+        other.process(log.events(0, records[-1][0] + 1))
+
+    with pytest.raises(Stop, match="the state topic is damaged"):
+        take_over()
+    assert log.changes(0) == before
+
+
 def test_events_that_are_gone_before_they_were_read_are_a_gap(kafka_broker):
     log = Log(kafka_broker.bootstrap, partitions=1, policy="compact,delete")
     records = filled(log, 100)

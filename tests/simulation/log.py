@@ -6,11 +6,11 @@ It knows what a broker knows: offsets, keys, transactions, producer epochs. Valu
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from enum import StrEnum
 
 from kubecdc.errors import Undecodable
-from kubecdc.records import Position
+from kubecdc.records import Position, UidHead, UidState
 
 
 class Ref:
@@ -30,6 +30,12 @@ class Codec:
 
     def encode(self, record: object) -> Ref:
         return Ref(record)
+
+    def head(self, value: Ref) -> UidHead | None:
+        state = value.record
+        if not isinstance(state, UidState):
+            return None
+        return UidHead(**{field.name: getattr(state, field.name) for field in fields(UidHead)})
 
     def decode(self, value: Ref) -> object:
         if isinstance(value.record, Undecodable):
