@@ -15,6 +15,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from kubecdc.records import Cause, Gap, Op
+from kubecdc.versions import newer
 from local.history import Committed
 from local.verdicts import EPOCH, Entry, object_id
 
@@ -54,7 +55,10 @@ def _of_resource(resource: Resource, log: Sequence[Entry], truths: Sequence[Sequ
 
 
 def _told(log: Iterable[Entry], epoch: int) -> Iterator[Entry]:
+    """The records of one epoch. A first list that lost items leaves a gap of the new epoch before the EPOCH_CHANGE."""
+    upto: dict[tuple[int, str], str] = {}
     for entry in log:
+        name = (entry.partition, entry.change.scope)
         change = entry.change
         begins = change.op is Op.GAP and change.gap is not None and change.gap.cause is Cause.EPOCH_CHANGE
         if begins and change.epoch == epoch + 1:
@@ -62,9 +66,13 @@ def _told(log: Iterable[Entry], epoch: int) -> Iterator[Entry]:
             yield Entry(entry.partition, entry.offset, lost)
         elif begins and change.epoch == epoch:
             listed = replace(change, epoch=EPOCH, op=Op.PROGRESS, after_rv=None, gap=None)
-            yield Entry(entry.partition, entry.offset, listed)
+            window = replace(change, epoch=EPOCH, after_rv=upto.get(name))
+            yield Entry(entry.partition, entry.offset, window if name in upto else listed)
         elif change.epoch == epoch:
             yield Entry(entry.partition, entry.offset, replace(change, epoch=EPOCH))
+        reached = change.upto_rv if change.epoch == epoch and change.uid is None else None
+        if reached is not None and newer(reached, upto.get(name)):
+            upto[name] = reached
 
 
 def _without_rolled_back(log: Sequence[Entry], before: Sequence[Committed], now: Sequence[Committed]) -> list[Entry]:

@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from kubecdc.records import Cause, Change, Op
+from local.check_coverage import coverages
 from local.verdicts import Entry, Status
 from tests.chaos import judge
 from tests.chaos.epochs import parts
@@ -119,6 +120,16 @@ def test_a_restore_is_judged_by_two_histories():
     assert [entry.change.op for entry in second.log] == [Op.PROGRESS, Op.SNAPSHOT, Op.DELETED, Op.PROGRESS]
     assert second.log[0].change.after_rv is None
     assert (second.truth, second.last) == (list(restored), True)
+
+
+def test_an_epoch_whose_first_list_lost_items_begins_with_that_gap():
+    """The border then claims nothing that the gap has not named: versions before the complete list stay in gaps."""
+    broken = replace(gap(None, 3, Cause.RELIST_INCOMPLETE), epoch=2)
+    border = replace(RESTORED[6], upto_rv="4")
+    _, second = parts(entries([*GOOD, broken, border, *RESTORED[7:]]), [TRUTH, TRUTH], [PODS])
+    named = [(e.change.op, e.change.after_rv, e.change.upto_rv) for e in second.log if e.change.uid is None]
+    assert named == [(Op.GAP, None, "3"), (Op.GAP, "3", "4"), (Op.PROGRESS, "4", "6")]
+    assert not coverages(second.log)[next(iter(coverages(second.log)))].holes
 
 
 def test_deletes_of_what_a_restore_took_away_are_not_asked_for_a_commit():
