@@ -10,20 +10,22 @@ from __future__ import annotations
 import socket
 import struct
 import subprocess
+import tempfile
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from local import children, jars, ports
+from local import aot, children, jars, ports
 from local.errors import JarsUnavailable, LocalError, NotReady, ServerDied
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from pathlib import Path
 
 # A broker refuses a folder of another cluster; all our local ones are one, so folders can be moved.
 CLUSTER_ID = "a3ViZWNkYy1sb2NhbC0wMQ"
 _READY_SECONDS = 60.0
 _STOP_SECONDS = 30.0
+_TRAINING_SECONDS = 180.0  # to write the start-up cache, on a slow and busy machine
 
 _ONE_MACHINE = {
     "process.roles": "broker,controller",
@@ -72,7 +74,8 @@ class Quorum:
 class Broker:
     """One broker whose data live in `folder`; ports stay the same over restarts of this object.
 
-    `port` 0 or None means a free one. `properties` are added to, or replace, broker properties.
+    `port` 0 or None means a free one. `properties` are added to, or replace, broker properties. With
+    `training` its start-up cache is written there when it stops, and none is used (`local.aot`).
     All methods raise `LocalError` only.
     """
 
@@ -84,6 +87,7 @@ class Broker:
         properties: Mapping[str, str] | None = None,
         quorum: Quorum | None = None,
         progress: Callable[[str], None] | None = None,
+        training: Path | None = None,
     ) -> None:
         self._folder = folder.resolve()
         self._quorum = quorum or Quorum.single()
@@ -91,6 +95,8 @@ class Broker:
         self._progress = progress
         self._child: children.Child | None = None
         self._class_path = ""
+        self._training = training
+        self._cache: Path | None = None
         self.port = port or ports.free_port()
 
     @property
@@ -133,10 +139,13 @@ class Broker:
         ports.check_port(self.port, "Kafka")
         ports.check_port(self._quorum.voters[self._quorum.node_id], "Kafka's controller")
         self._class_path = self._class_path or jars.class_path(self._progress)
+        if self._training is None:
+            self._cache = self._cache or aot.cache(self._java(), _train, self._progress)
         children.prepare_folder(self._folder)
         config = self._write_config()
         self._format(config)
-        self._child = children.spawn([*self._java(), "kafka.Kafka", str(config)], log=self.log)
+        trained = [f"-XX:AOTCacheOutput={self._training}"] if self._training else []
+        self._child = children.spawn([*self._java(), *trained, "kafka.Kafka", str(config)], log=self.log)
 
     def wait_ready(self, timeout_seconds: float = _READY_SECONDS) -> None:
         """Return when the broker answers; `ServerDied` with its log when it ends, or `NotReady`."""
@@ -187,11 +196,14 @@ class Broker:
             "-Xmx512m",
             "-XX:+UseSerialGC",  # fewer threads and less memory than G1, on machines of few cores
             "-XX:+ExitOnOutOfMemoryError",
+            "-XX:+UnlockDiagnosticVMOptions",
+            "-XX:-AOTAdapterCaching",  # Java 25 mistakes some adapters of the start-up cache for others, and warns
             "-Djava.awt.headless=true",
             "-Dorg.slf4j.simpleLogger.defaultLogLevel=info",
             "-Dorg.slf4j.simpleLogger.showDateTime=true",
             "-Dorg.slf4j.simpleLogger.dateTimeFormat=yyyy-MM-dd HH:mm:ss.SSS",
             "-Dorg.slf4j.simpleLogger.log.org.apache.kafka.common.utils.AppInfoParser=warn",
+            *([f"-XX:AOTCache={self._cache}"] if self._cache else []),
             "-cp",
             self._class_path,
         ]
@@ -220,7 +232,7 @@ class Broker:
         command = ["kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c", str(config)]
         try:
             done = subprocess.run(
-                [*self._java(), *command],
+                [*self._java(), "-XX:TieredStopAtLevel=1", *command],  # it runs for a second
                 check=False,
                 capture_output=True,
                 timeout=_READY_SECONDS,
@@ -234,6 +246,15 @@ class Broker:
         if done.returncode != 0:
             output = (done.stdout + done.stderr).decode(errors="replace")
             raise ServerDied(f"Kafka cannot format {self._folder} with {config}:\n" + output[-2000:].strip())
+
+
+def _train(cache: Path) -> None:
+    """Run a broker once that writes the start-up cache when it ends. Raises LocalError."""
+    with tempfile.TemporaryDirectory(prefix="kubecdc-aot-") as folder:
+        broker = Broker(Path(folder) / "kafka", training=cache).start()
+        broker.stop(_TRAINING_SECONDS)
+        if not cache.exists():
+            raise NotReady("Java has written none: " + broker.log.read_text(errors="replace")[-500:])
 
 
 def _escaped(value: str) -> str:

@@ -56,7 +56,7 @@ def class_path(progress: Callable[[str], None] | None = None) -> str:
     except FolderUnusable as error:
         raise JarsUnavailable(f"{error}, by XDG_CACHE_HOME, to keep Kafka's jars in") from error
     listing = folder / f"kafka-{KAFKA_VERSION}.classpath"
-    with _locked(folder / "kafka.lock"):
+    with locked(folder / "kafka.lock"):
         jars = _listed(listing)
         if not jars:
             if progress:
@@ -69,7 +69,8 @@ def class_path(progress: Callable[[str], None] | None = None) -> str:
 
 
 @contextmanager
-def _locked(path: Path) -> Iterator[None]:
+def locked(path: Path) -> Iterator[None]:
+    """Hold a file lock: other processes of this user wait."""
     with path.open("w", encoding="utf-8") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield

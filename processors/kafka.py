@@ -143,9 +143,9 @@ class Cluster:
     def has_records(self, topic: str, partition: int, start: int) -> bool:
         """Whether there is any record at or after an offset. Raises as `committed`."""
         end = self.high_watermarks(topic, (partition,))[partition]
-        return start < end and next(self._from(topic, partition, start, end), None) is not None
+        return start < end and next(self._from(topic, partition, start, end, at_once=1), None) is not None
 
-    def _from(self, topic: str, partition: int, start: int, end: int) -> Iterator[Raw]:
+    def _from(self, topic: str, partition: int, start: int, end: int, at_once: int = READ_RECORDS) -> Iterator[Raw]:
         consumer = Consumer(
             {
                 **base(self.settings),
@@ -156,11 +156,12 @@ class Cluster:
                 "isolation.level": "read_committed",
                 "fetch.message.max.bytes": topics.MAX_MESSAGE_BYTES,
                 "queued.max.messages.kbytes": BUFFER_KB,
+                "queued.min.messages": max(at_once, 2),  # 1 would fetch without end
             }
         )
         try:
             consumer.assign([TopicPartition(topic, partition, start)])
-            yield from _read_to(consumer, end)
+            yield from _read_to(consumer, end, at_once)
         except KafkaException as error:
             raise Restart(f"{topic} [{partition}] cannot be read: {text(error)}") from error
         finally:
@@ -179,10 +180,10 @@ def _raw(message: Message) -> Raw:
     return message.offset() or 0, message.timestamp()[1], message.key(), value
 
 
-def _read_to(consumer: Consumer, end: int) -> Iterator[Raw]:
+def _read_to(consumer: Consumer, end: int, at_once: int) -> Iterator[Raw]:
     position, moved_at = 0, time.monotonic()
     while position < end:
-        for message in consumer.consume(READ_RECORDS, READ_S):
+        for message in consumer.consume(at_once, READ_S):
             error = message.error()
             offset = message.offset() or 0
             if error is None:
