@@ -156,7 +156,7 @@ class Cluster:
                 "isolation.level": "read_committed",
                 "fetch.message.max.bytes": topics.MAX_MESSAGE_BYTES,
                 "queued.max.messages.kbytes": BUFFER_KB,
-                "queued.min.messages": max(at_once, 2),  # 1 would fetch without end
+                **({"queued.min.messages": 1} if at_once == 1 else {}),  # else it fetches ahead what nobody reads
             }
         )
         try:
