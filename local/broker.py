@@ -195,6 +195,7 @@ class Broker:
             "-Xms256m",
             "-Xmx512m",
             "-XX:+UseSerialGC",  # fewer threads and less memory than G1, on machines of few cores
+            "-XX:TieredStopAtLevel=1",  # the optimising compiler took more of a small machine than it gave back
             "-XX:+ExitOnOutOfMemoryError",
             "-XX:+UnlockDiagnosticVMOptions",
             "-XX:-AOTAdapterCaching",  # Java 25 mistakes some adapters of the start-up cache for others, and warns
@@ -232,7 +233,7 @@ class Broker:
         command = ["kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c", str(config)]
         try:
             done = subprocess.run(
-                [*self._java(), "-XX:TieredStopAtLevel=1", *command],  # it runs for a second
+                [*self._java(), *command],
                 check=False,
                 capture_output=True,
                 timeout=_READY_SECONDS,
