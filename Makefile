@@ -16,7 +16,7 @@ run: $(STAMP)  ## the demo: a cluster, Kafka, faults, and the verdict, in under 
 	$(BIN)/kubecdc demo --seconds 20
 
 test: check  ## everything CI runs
-	$(BIN)/python -m pytest --numprocesses 3 --dist loadfile --no-loadscope-reorder --durations 15
+	$(BIN)/python -m pytest --numprocesses 5 --dist loadfile --no-loadscope-reorder --durations 15
 
 check: $(STAMP)  ## lint, types, import contracts
 	$(BIN)/ruff check .

@@ -17,6 +17,8 @@ from local.errors import LocalError
 
 log = logging.getLogger(__name__)
 
+KEPT = 4
+
 
 def cache(
     command: Sequence[str], make: Callable[[Path], None], progress: Callable[[str], None] | None = None
@@ -27,13 +29,15 @@ def cache(
     line before that. Processes that ask at once wait for one another.
     """
     fits = hashlib.sha256(f"{jars.java().stat().st_mtime_ns} {' '.join(command)}".encode()).hexdigest()[:12]
-    path = jars.cache_folder() / f"kafka-{jars.KAFKA_VERSION}-{fits}.aot"
-    with jars.locked(path.with_suffix(".lock")):
+    folder = jars.cache_folder()
+    path = folder / f"kafka-{jars.KAFKA_VERSION}-{fits}.aot"
+    with jars.locked(folder / "aot.lock"):
         if not path.exists():
             if progress:
                 progress("making Kafka's start-up cache (once, some seconds) ...")
             _made(path, make)
-    return path if path.stat().st_size else None
+            _forget_old(folder)
+        return path if path.stat().st_size else None
 
 
 def _made(path: Path, make: Callable[[Path], None]) -> None:
@@ -44,7 +48,14 @@ def _made(path: Path, make: Callable[[Path], None]) -> None:
         make(partial)
     except LocalError as error:
         log.warning("Kafka starts without its start-up cache; delete %s to have it made again: %s", path, error)
-    if partial.exists():
-        partial.replace(path)
-    else:
+        partial.unlink(missing_ok=True)
         path.touch()
+    else:
+        partial.replace(path)
+
+
+def _forget_old(folder: Path) -> None:
+    """Each installation of Java has a cache of its own, of 65 MB: remove those of installations long gone."""
+    newest = sorted(folder.glob("kafka-*.aot"), key=lambda path: path.stat().st_mtime, reverse=True)
+    for path in newest[KEPT:]:
+        path.unlink(missing_ok=True)

@@ -7,6 +7,7 @@ it does only after the controller has let it in.
 
 from __future__ import annotations
 
+import signal
 import socket
 import struct
 import subprocess
@@ -113,6 +114,11 @@ class Broker:
     def alive(self) -> bool:
         """Whether the process runs, ready or not."""
         return self._child is not None and self._child.alive
+
+    @property
+    def killed(self) -> bool:
+        """Whether it has been ended by force."""
+        return self._child is not None and self._child.exit_code == -signal.SIGKILL
 
     @property
     def pid(self) -> int:
@@ -254,8 +260,8 @@ def _train(cache: Path) -> None:
     with tempfile.TemporaryDirectory(prefix="kubecdc-aot-") as folder:
         broker = Broker(Path(folder) / "kafka", training=cache).start()
         broker.stop(_TRAINING_SECONDS)
-        if not cache.exists():
-            raise NotReady("Java has written none: " + broker.log.read_text(errors="replace")[-500:])
+        if broker.killed or not cache.exists():
+            raise NotReady("Java has written none, or not to its end: " + broker.log.read_text(errors="replace")[-500:])
 
 
 def _escaped(value: str) -> str:

@@ -39,10 +39,7 @@ class Living:
 
     def states(self) -> list[UidState]:
         """All of them. Raises Undecodable."""
-        return [state if isinstance(state, UidState) else self._unsealed(uid, state) for uid, state in self]
-
-    def __iter__(self) -> Iterator[tuple[str, UidState | bytes]]:
-        return iter(list(self._states.items()))
+        return [state for uid in list(self._states) if (state := self.get(uid)) is not None]
 
     def keep(self, uid: str, state: UidState | bytes) -> None:
         """Take a state as the latest."""

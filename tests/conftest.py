@@ -9,16 +9,19 @@ pytest_plugins = ["tests.servers"]
 # By the minutes that they take; with --dist loadfile the last file to begin decides when a run ends.
 LONGEST = (
     "chaos/test_chaos.py",
-    "processors/test_app.py",
-    "e2e/test_demo.py",
     "reports/test_public_reports.py",
     "processors/test_shells.py",
-    "processors/test_plain.py",
-    "cases/test_sentinel.py",
     "simulation/test_simulation.py",
-    "simulation/test_mutations.py",
+    "e2e/test_demo.py",
+    "processors/test_app.py",
     "processors/test_rebuild.py",
     "local/test_cli.py",
+    "processors/test_task.py",
+    "cases/test_cases.py",
+    "cases/test_sentinel.py",
+    "deploy/test_manifests.py",
+    "processors/test_plain.py",
+    "simulation/test_mutations.py",
 )
 
 

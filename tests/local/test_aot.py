@@ -41,6 +41,7 @@ def test_where_it_cannot_be_made_there_is_none_and_nobody_tries_again(caplog: py
 
     def make(path: Path) -> None:
         asked.append(path)
+        path.write_bytes(b"half of the clas")
         raise NotReady("Kafka on 127.0.0.1:1 did not answer")
 
     assert aot.cache(["java", "a.jar"], make) is None
@@ -48,6 +49,15 @@ def test_where_it_cannot_be_made_there_is_none_and_nobody_tries_again(caplog: py
     assert len(asked) == 1
     assert "did not answer" in caplog.text
     assert "delete " in caplog.text
+    assert not asked[0].exists()
+
+
+@pytest.mark.usefixtures("_own_folder")
+def test_caches_of_installations_that_are_gone_do_not_pile_up() -> None:
+    caches = [aot.cache(["java", str(number)], lambda path: path.write_bytes(b"x") and None) for number in range(9)]
+    assert len(list(jars.cache_folder().glob("*.aot"))) == aot.KEPT
+    assert caches[-1] is not None
+    assert caches[-1].exists()
 
 
 def test_a_broker_runs_on_it(kafka_broker: Broker) -> None:

@@ -87,7 +87,9 @@ def test_records_survive_a_crash_and_a_restart(own_broker: Broker) -> None:
     address = own_broker.bootstrap
     own_broker.kill()
     assert not own_broker.alive
+    assert own_broker.killed
     own_broker.start()
+    assert not own_broker.killed
     assert first_value(own_broker, "broker-survives") == b"acknowledged"
     own_broker.restart()
     assert own_broker.bootstrap == address
