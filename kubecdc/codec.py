@@ -92,7 +92,7 @@ def _unreadable(error: Exception) -> Undecodable:
 
 _COMPILER = Compiler(vars(records))
 FORMATS: dict[type[Any], _Format] = {cls: _format(cls, name) for cls, name in SCHEMA_FILES.items()}
-_HEAD = _COMPILER.beginning(FORMATS[records.UidState].schema, records.UidHead)
+_HEAD = _COMPILER.chosen(FORMATS[records.UidState].schema, records.UidHead)
 _BY_HEADER = {known.header: known for known in FORMATS.values()}
 
 
@@ -119,10 +119,7 @@ class Codec:
         Unreachable is raised where a Schema Registry that is needed does not answer: the record may be sound.
         """
         try:
-            form = _BY_HEADER.get(data[:10])
-            start = 10
-            if form is None:
-                form, data, start = self._foreign(data)
+            form, data, start = self._located(data)
             record, end = form.read(data, start)
             if end == len(data):
                 return record
@@ -133,18 +130,15 @@ class Codec:
             raise _unreadable(error) from error
 
     def head(self, data: bytes) -> records.UidHead | None:
-        """Return how the record begins if it is a UidState, else None; the rest is not read. Raises as `decode`."""
+        """Return whose state the record is if it is a UidState, else None; the rest is not read. Raises as `decode`."""
         try:
-            form = _BY_HEADER.get(data[:10])
-            start = 10
-            if form is None:
-                form, data, start = self._foreign(data)
-            found: records.UidHead | None = _HEAD(data, start)[0] if form.cls is records.UidState else None
+            form, data, start = self._located(data)
+            head: records.UidHead | None = _HEAD(data, start)[0] if form.cls is records.UidState else None
         except KubecdcError:
             raise
         except Exception as error:
             raise _unreadable(error) from error
-        return found
+        return head
 
     def _header(self, form: _Format) -> bytes:
         header = form.header
@@ -153,6 +147,11 @@ class Codec:
             header = CONFLUENT + schema_id.to_bytes(4, "big")
         self._headers[form.cls] = header
         return header
+
+    def _located(self, data: bytes) -> tuple[_Format, bytes, int]:
+        """Format, bytes and where the body begins."""
+        form = _BY_HEADER.get(data[:10])
+        return (form, data, 10) if form is not None else self._foreign(data)
 
     def _foreign(self, data: bytes) -> tuple[_Format, bytes, int]:
         """Format, bytes and where the body begins, of what is not in our own framing of a present schema."""

@@ -137,12 +137,23 @@ class Compiler:
         name = self._define(schema)
         return self._scope[f"write_{name}"], self._scope[f"read_{name}"]
 
-    def beginning(self, schema: Schema, cls: type[Any]) -> Read:
-        """Reader of a record's first fields: those of `cls`, which must have their names, in their order."""
-        first = schema["fields"][: len(dataclasses.fields(cls))]
-        if [field["name"] for field in first] != [field.name for field in dataclasses.fields(cls)]:
-            raise TypeError(f"{schema['name']} does not begin with the fields of {cls.__name__}")
-        return self.pair({"type": "record", "name": cls.__name__, "fields": first})[1]
+    def chosen(self, schema: Schema, cls: type[Any]) -> Read:
+        """Reader of the fields of a record that `cls` has; it goes no further than to the last of them.
+
+        Raises StopIteration at import where the record lacks one.
+        """
+        wanted = {field.name for field in dataclasses.fields(cls)}
+        lines = [f"def read_{cls.__name__}(b, i):"]
+        fields = iter(schema["fields"])
+        while wanted:
+            field = next(fields)
+            lines += ["    " + line for line in self._reading(field["type"], f"f_{field['name']}", field["name"])]
+            wanted.discard(field["name"])
+        arguments = ", ".join(f"f_{field.name}" for field in dataclasses.fields(cls))
+        self._scope[f"make_{cls.__name__}"] = constructor(cls)
+        exec("\n".join([*lines, f"    return make_{cls.__name__}({arguments}), i"]), self._scope)  # noqa: S102 - as below
+        read: Read = self._scope[f"read_{cls.__name__}"]
+        return read
 
     def _define(self, schema: Schema) -> str:
         """Make the functions of a named schema once; returns its short name."""

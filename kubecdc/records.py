@@ -72,7 +72,10 @@ class Manager:
     time: str
 
 
-COMPACTED_AWAY = "compacted-away"  # a reason of ObjectOmitted
+# Reasons of ObjectOmitted.
+TOO_LARGE = "too-large"
+REDACTION_FAILED = "redaction-failed"
+COMPACTED_AWAY = "compacted-away"
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,20 +225,15 @@ class UidState:
 
 @dataclass(frozen=True, slots=True)
 class UidHead:
-    """How a UidState begins: enough to know whose it is, without reading the rest."""
+    """Whose UidState it is, and whether its object lives: what a worker must know of each before it needs the rest."""
 
     cluster: str
-    epoch: int
     group: str
-    version: str
     resource: str
     scope: str
     namespace: str
     name: str
     uid: str
-    rv: str
-    emitted_rv: str
-    seq: int
     deleted: bool
 
 

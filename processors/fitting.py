@@ -9,13 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from kubecdc.records import Change, ObjectOmitted
+from kubecdc.records import TOO_LARGE, Change, ObjectOmitted
 from kubecdc.topics import MAX_MESSAGE_BYTES
 
 # Key, headers and the frames of record and batch count as well; they are far smaller.
 ROOM_BYTES = 4096
 LIMIT_BYTES = MAX_MESSAGE_BYTES - ROOM_BYTES
-TOO_LARGE = "too-large"
 WHOLE = ("",)  # the JSON pointer of the root: somewhere in the whole object
 COUNTER = "object_omitted"
 

@@ -8,40 +8,39 @@ at first.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
 
 from kubecdc import wire
 from kubecdc.records import UidHead, UidState
 
 ResourceKey = tuple[str, str, str]  # cluster, group, resource
-Unseal = Callable[[Any], UidState]
+Sealed = Callable[[], UidState]  # decodes it
 
 
 class Living:
     """The objects of one resource."""
 
-    __slots__ = ("_states", "names", "unseal")
+    __slots__ = ("_states", "names")
 
     def __init__(self) -> None:
-        self._states: dict[str, UidState | bytes] = {}
+        self._states: dict[str, UidState | Sealed] = {}
         self.names: dict[tuple[str, str], str] = {}
-        self.unseal: Unseal = _nothing
 
     def __len__(self) -> int:
         return len(self._states)
 
     def get(self, uid: str) -> UidState | None:
-        """The state of a UID. Raises what unsealing raises: Undecodable."""
+        """The state of a UID. Raises what unsealing it raises."""
         state = self._states.get(uid)
-        if state is None or state.__class__ is UidState:
+        if state is None or isinstance(state, UidState):
             return state
-        return self._unsealed(uid, state)
+        unsealed = self._states[uid] = state()
+        return unsealed
 
     def states(self) -> list[UidState]:
-        """All of them. Raises Undecodable."""
+        """All of them. Raises as `get`."""
         return [state for uid in list(self._states) if (state := self.get(uid)) is not None]
 
-    def keep(self, uid: str, state: UidState | bytes) -> None:
+    def keep(self, uid: str, state: UidState | Sealed) -> None:
         """Take a state as the latest."""
         self._states[uid] = state
 
@@ -53,14 +52,6 @@ class Living:
         """The live object that holds a name, unless it is the UID `other_than`."""
         uid = self.names.get((namespace, name))
         return self.get(uid) if uid is not None and uid != other_than else None
-
-    def _unsealed(self, uid: str, sealed: UidState | bytes) -> UidState:
-        state = self._states[uid] = self.unseal(sealed)
-        return state
-
-
-def _nothing(sealed: object) -> UidState:
-    raise AssertionError(f"{sealed!r} was sealed by nobody")
 
 
 class Memory:
@@ -84,11 +75,9 @@ class Memory:
         """Take a state as the latest of its UID."""
         self._place(state).keep(state.uid, state)
 
-    def seal(self, head: UidHead, sealed: bytes, unseal: Unseal) -> None:
-        """Take a state as the latest of its UID, as the bytes that it is; it is decoded when somebody asks for it."""
-        living = self._place(head)
-        living.unseal = unseal
-        living.keep(head.uid, sealed)
+    def seal(self, head: UidHead, sealed: Sealed) -> None:
+        """Take a state as the latest of its UID that is decoded when somebody asks for it."""
+        self._place(head).keep(head.uid, sealed)
 
     def _place(self, state: UidState | UidHead) -> Living:
         """Note who holds the name and who is dead, and return where the state belongs."""

@@ -7,7 +7,7 @@ a drained batch or throws the whole object away and loads the state topic again 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from kubecdc import wire
@@ -30,6 +30,7 @@ from kubecdc.topics import HISTORY_MS
 from kubecdc.versions import well_formed
 from processors import changes, deletes, rules, streams
 from processors.changes import At, make_at
+from processors.memory import Sealed
 from processors.pending import Kept, Pending, Said, StateRecord
 from processors.rules import Outcome, Verdict
 
@@ -79,12 +80,9 @@ class Partition:
         else:
             raise Undecodable(f"state key {key!r} holds a {type(record).__name__}")
 
-    def seal(self, head: UidHead, sealed: bytes, unseal: Callable[[bytes], UidState]) -> None:
-        """Take a UID's record of the state topic as bytes, to be decoded by `unseal` when it is needed.
-
-        `apply` raises what that raises.
-        """
-        self._pending.memory.seal(head, sealed, unseal)
+    def seal(self, head: UidHead, sealed: Sealed) -> None:
+        """Take a UID's record of the state topic, to be decoded by `sealed` when it is needed, in `apply`."""
+        self._pending.memory.seal(head, sealed)
 
     def truncated(self, low_watermark: int) -> None:
         """Tell that source offsets below `low_watermark` are gone: holes met from now on are COMPACTED."""

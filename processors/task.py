@@ -12,6 +12,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 
 from kubecdc.codec import Codec, SchemaIds
 from kubecdc.errors import Undecodable, Unreachable
@@ -120,27 +121,28 @@ class PartitionTask:
             try:
                 head = self._state.head(value) if is_object_key(key) else None
                 if head is not None:
-                    memory.seal(head, value, self._unsealed)
+                    memory.seal(head, partial(self._unsealed, key, value))
                 else:
                     memory.load(key, self._state.decode(value))
             except Undecodable as error:
-                raise self._damaged(f"key {key!r}: {error}") from error
+                raise self._damaged(key, error) from error
         memory.truncated(self._cluster.low_watermark(self._cluster.names.events, self.partition))
         self._memory, self._acknowledged, self._recovered = memory, memory.next_offset, True
         self._metrics.uids.labels(str(self.partition)).set(memory.uids)
         log.info("partition %d: %d uids, resuming at offset %d", self.partition, memory.uids, memory.next_offset)
         return memory.next_offset
 
-    def _unsealed(self, value: bytes) -> UidState:
+    def _unsealed(self, key: bytes, value: bytes) -> UidState:
         try:
             state: UidState = self._state.decode(value)
         except Undecodable as error:
-            raise self._damaged(f"a record of {len(value)} bytes: {error}") from error
+            raise self._damaged(key, error) from error
         return state
 
-    def _damaged(self, what: str) -> Stop:
+    def _damaged(self, key: bytes, error: Undecodable) -> Stop:
         return Stop(
-            f"state of partition {self.partition}, {what}; the state topic is damaged, or written by a newer version"
+            f"state of partition {self.partition}, key {key!r}: {error}; the state topic is damaged, or written by a"
+            " newer version"
         )
 
     def _check(self, stored: Mapping[bytes, bytes]) -> None:

@@ -9,13 +9,20 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from kubecdc.records import COMPACTED_AWAY, EventType, Manager, ObjectOmitted, RawEvent, Relist
+from kubecdc.records import (
+    COMPACTED_AWAY,
+    REDACTION_FAILED,
+    TOO_LARGE,
+    EventType,
+    Manager,
+    ObjectOmitted,
+    RawEvent,
+    Relist,
+)
 from producer.digests import content, digest, encode, paths
 from producer.frames import Item, Object
 from producer.redact import Redaction, RedactionFailed
 
-TOO_LARGE = "too-large"
-REDACTION_FAILED = "redaction-failed"
 LONG_MAX = 2**63 - 1
 
 

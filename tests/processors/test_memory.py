@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 import pytest
 
@@ -83,7 +84,7 @@ def sealed(memory: Memory, *states: UidState) -> list[bytes]:
 
     for each in states:
         data = codec.encode(each)
-        memory.seal(codec.head(data), data, unseal)
+        memory.seal(codec.head(data), partial(unseal, data))
     return asked
 
 
@@ -111,6 +112,6 @@ def test_the_sealed_hold_their_names_and_the_dead_wait():
 def test_a_sealed_state_that_is_broken_is_told_when_it_is_asked_for():
     memory, codec = Memory(), Codec()
     data = codec.encode(state("u"))
-    memory.seal(codec.head(data), data[:-1], codec.decode)
+    memory.seal(codec.head(data), partial(codec.decode, data[:-1]))
     with pytest.raises(Undecodable):
         memory.of(PODS).get("u")
