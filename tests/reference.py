@@ -15,6 +15,7 @@ from kubecdc import topics
 from kubecdc.cli import VERBS, root
 from kubecdc.codec import SCHEMA_FILES, fingerprint, schema_text
 from kubecdc.settings import SHARED
+from kubecdc.wire import DELETED_HEADER
 from processors.metrics import Metrics as ProcessorMetrics
 from producer.metrics import Metrics as ProducerMetrics
 
@@ -29,7 +30,8 @@ _STATUS = (
 )
 _FRAMING = (
     "The Avro files in `schemas/` are the contract. A value begins with `C3 01` and the fingerprint"
-    " (single-object encoding), or with `00` and a Schema Registry's id."
+    " (single-object encoding), or with `00` and a Schema Registry's id. A tombstone of the events topic holds the"
+    f" DELETED before it once more, without its object, in the header `{DELETED_HEADER}`, framed alike."
 )
 
 

@@ -52,6 +52,11 @@ def given_up(history: History, change: Change) -> bool:
     return returned and stream_epoch(change) in history.loose
 
 
+def untold(history: History, change: Change) -> bool:
+    """Nobody could know, or knew yet, that the store went back: versions may be older than those before."""
+    return unknowable(history, change) or given_up(history, change)
+
+
 def last_epochs(history: History) -> dict[tuple[tuple[str, str], str], int]:
     """The epoch that each stream has come to."""
     last: dict[tuple[tuple[str, str], str], int] = {}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from kubecdc.records import Cause, EventType, Op, RawEvent
 from kubecdc.versions import order
 from local.verdicts import OBJECT_OPS, Notes, ObjectId, object_id
-from tests.checkers.epochs import given_up, unknowable
+from tests.checkers.epochs import untold
 from tests.checkers.history import History
 
 LABELS = frozenset({Cause.RELIST_WINDOW, Cause.RESURRECTED, Cause.AUDIT_DRIFT, Cause.EPOCH_CHANGE})
@@ -33,8 +33,7 @@ def check(history: History) -> Notes:
             notes.wrong.append(f"{where}: SNAPSHOT from {source.type}")
         version = (change.epoch, order(change.rv))
         if source.type is EventType.LISTED and version < newest.get(object_id(change), version):
-            untold = unknowable(history, change) or given_up(history, change)
-            found = notes.unclear if untold else notes.wrong
+            found = notes.unclear if untold(history, change) else notes.wrong
             found.append(f"{where}: a list's {version} overwrites {newest[object_id(change)]}")
         newest[object_id(change)] = max(version, newest.get(object_id(change), version))
     return notes

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from kubecdc.records import Change
 from local import check_order
 from local.verdicts import Entry, Evidence, Notes, object_id
-from tests.checkers.epochs import given_up, unknowable
+from tests.checkers.epochs import untold
 from tests.checkers.history import History
 
 
@@ -15,14 +14,10 @@ def check(history: History) -> Notes:
     Of objects that came back by a restore of which nobody could know, or did not know yet, nothing can be said.
     """
     entries = [Entry(r.partition, r.offset, r.change) for r in history.committed() if r.change is not None]
-    mixed = {object_id(e.change) for e in entries if e.change.uid is not None and _untold(history, e.change)}
+    mixed = {object_id(e.change) for e in entries if e.change.uid is not None and untold(history, e.change)}
     clear = [entry for entry in entries if object_id(entry.change) not in mixed]
     notes = check_order.check(Evidence(None, clear, history.partitions))
     if mixed:
         unclear = [entry for entry in entries if object_id(entry.change) in mixed]
         notes.unclear += check_order.check(Evidence(None, unclear, history.partitions)).wrong
     return notes
-
-
-def _untold(history: History, change: Change) -> bool:
-    return unknowable(history, change) or given_up(history, change)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from local import aot, jars
+from local import aot, broker, jars
 from local.broker import Broker
 from local.errors import NotReady
 
@@ -65,3 +65,11 @@ def test_a_broker_runs_on_it(kafka_broker: Broker) -> None:
     mapped = Path(f"/proc/{kafka_broker.pid}/maps").read_text(encoding="utf-8")
     assert ".aot" in mapped
     assert "[warning][aot" not in kafka_broker.log.read_text(encoding="utf-8")
+
+
+def test_what_java_was_killed_over_is_no_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    half = tmp_path / "half.aot"
+    half.write_bytes(b"half of the clas")
+    monkeypatch.setattr(broker, "_TRAINING_SECONDS", 0.0)
+    with pytest.raises(NotReady, match="not to its end"):
+        broker._train(half)

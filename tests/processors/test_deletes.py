@@ -105,3 +105,12 @@ def test_a_tombstone_that_tells_nothing_is_counted():
     """Of a producer from before headers, or of somebody else."""
     feed = Feed().relist("6", {"u": "5"}).put(None)
     assert (feed.counters["tombstone"], feed.ops("u")) == (1, [("SNAPSHOT", "5", 1)])
+
+
+def test_the_deleted_are_remembered_until_a_list_was_complete():
+    """Else the first list of a slower producer, from before the delete, brings one back (seed 486, G3)."""
+    feed = Feed().relist("10", {"u": "5"}, expected=2).send(T.DELETED, "u", "12").send(T.PROGRESS, rv="15")
+    feed.restarted().relist("8", {"u": "5"}, session="s2")
+    assert feed.ops("u") == [("SNAPSHOT", "5", 1), ("DELETED", "12", 2)]
+    feed.send(T.PROGRESS, rv="20")
+    assert feed.partition.uids == 0
