@@ -72,6 +72,10 @@ class Child:
         self._process.kill()
         self._process.wait()
 
+    def abort(self) -> None:
+        """End the process with SIGABRT; Python with PYTHONFAULTHANDLER writes first where its threads stand."""
+        self._process.send_signal(signal.SIGABRT)
+
     def freeze(self) -> None:
         """Stop the process without ending it (SIGSTOP): its sockets stay open and silent."""
         self._process.send_signal(signal.SIGSTOP)

@@ -30,7 +30,7 @@ from kubecdc.probes import MetricsServer
 from kubecdc.topics import MAX_MESSAGE_BYTES, TopicNames
 from kubecdc.wire import told
 from processors import settings
-from processors.ending import end_process
+from processors.ending import END_S, end_process, end_within
 from processors.errors import ProcessorError, Stop
 from processors.metrics import Metrics
 from processors.tasks import CUT_OFF, Tasks
@@ -49,7 +49,6 @@ class EventsConsumer(driver.Consumer):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self._ended = threading.Event()
         self._fetch: asyncio.Future[Any] | None = None
         self._told: dict[int, int] = {}
 
@@ -61,12 +60,11 @@ class EventsConsumer(driver.Consumer):
                 MetricsServer(self.worker.metrics_port, self.metrics.registry, self.tasks.healthy, self.tasks.ready)
         except KubecdcError as error:
             end_process(error)
-        self.tasks.watch(self._ended, end_process)
+        self.tasks.watch(threading.Event(), end_process)
         await super().on_start()
 
     async def on_stop(self) -> None:
         """Finish the batches under way."""
-        self._ended.set()
         await super().on_stop()
         await asyncio.to_thread(self.tasks.close)
         if self._fetch is not None:
@@ -81,13 +79,15 @@ class EventsConsumer(driver.Consumer):
         """Open a task for each assigned partition, and resume where its own output says."""
         try:
             await asyncio.to_thread(self.tasks.close)
-            wanted = sorted(tp.partition for tp in self.assignment() if tp.topic == self.events)
-            opened, _ = await asyncio.to_thread(self.tasks.prepare, wanted)
+            opened, _ = await asyncio.to_thread(self.tasks.prepare, sorted(self._given()))
             self.tasks.adopt(opened)
             return await self._rewind()
         except (ProcessorError, KubecdcError) as error:
             end_process(error)
             raise
+
+    def _given(self) -> set[int]:
+        return {tp.partition for tp in self.assignment() if tp.topic == self.events}
 
     async def _rewind(self) -> Mapping[TP, int]:
         """Go where the tasks stand.
@@ -111,8 +111,8 @@ class EventsConsumer(driver.Consumer):
         try:
             if self._fetch is not None:
                 await asyncio.wait([self._fetch])
-            if not await self._rewind() and not self.assignment():
-                self.tasks.adopt({})  # the group has nothing for us, and Faust does not ask where to begin
+            await self._rewind()
+            self.tasks.told(self._given())  # also when that is nothing: Faust does not ask where to begin then
             while not (self.should_stop or fetcher.should_stop):
                 await self._round()
         except self.consumer_stopped_errors as error:
@@ -125,6 +125,8 @@ class EventsConsumer(driver.Consumer):
             end_process(error if isinstance(error, ProcessorError | KubecdcError) else repr(error))
 
     async def _round(self) -> None:
+        if given := self._given():  # else a rebalance may be under way
+            self.tasks.told(given)
         self._fetch = asyncio.ensure_future(self._wait_next_records(POLL_S))
         try:
             records, _ = await asyncio.shield(self._fetch)
@@ -159,7 +161,15 @@ class EventsConsumer(driver.Consumer):
 
 
 class _App(faust.App):
-    """Faust without the folders in which it would keep tables: there are none."""
+    """Faust without the folders in which it would keep tables (there are none), and with an end to its end.
+
+    Its main loop waits for the consumer's thread, which may be dead (a broker that is away cancels its own stop), or
+    wait for the main loop, while it goes on to tell the group that this worker lives.
+    """
+
+    async def stop(self) -> None:
+        end_within(END_S)
+        await super().stop()
 
     def _create_directories(self) -> None:
         pass

@@ -8,8 +8,19 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 
 from kubecdc.errors import KubecdcError, Misconfigured
+
+END_S = 30.0  # Kubernetes gives no more
+
+
+def end_within(seconds: float) -> None:
+    """End the process if it still runs then: with status 1, since an orderly end would have come before."""
+    reason = f"the orderly end hung for {seconds:g} s; what is committed is safe, the next worker goes on from there"
+    timer = threading.Timer(seconds, end_process, (reason,))
+    timer.daemon = True
+    timer.start()
 
 
 def end_process(reason: object) -> None:

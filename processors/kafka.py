@@ -83,6 +83,7 @@ class Cluster:
     def __init__(self, settings: KafkaSettings) -> None:
         self.settings = settings
         self.names = topics.TopicNames.under(settings.prefix)
+        self.answers = 0  # with records, so far: it grows while something is being read
         self._admin = AdminClient(base(settings))
 
     def layout(self) -> Layout:
@@ -161,7 +162,9 @@ class Cluster:
         )
         try:
             consumer.assign([TopicPartition(topic, partition, start)])
-            yield from _read_to(consumer, end, at_once)
+            for found in _read_to(consumer, end, at_once):
+                self.answers += 1
+                yield from found
         except KafkaException as error:
             raise Restart(f"{topic} [{partition}] cannot be read: {text(error)}") from error
         finally:
@@ -180,15 +183,16 @@ def _raw(message: Message) -> Raw:
     return message.offset() or 0, message.timestamp()[1], message.key(), value
 
 
-def _read_to(consumer: Consumer, end: int, at_once: int) -> Iterator[Raw]:
+def _read_to(consumer: Consumer, end: int, at_once: int) -> Iterator[list[Raw]]:
     position, moved_at = 0, time.monotonic()
     while position < end:
+        found = []
         for message in consumer.consume(at_once, READ_S):
             error = message.error()
             offset = message.offset() or 0
             if error is None:
                 if offset < end:
-                    yield _raw(message)
+                    found.append(_raw(message))
                 position, moved_at = offset + 1, time.monotonic()
             elif error.code() == PARTITION_EOF:
                 # Control records and holes move the end of the partition without a record.
@@ -196,6 +200,8 @@ def _read_to(consumer: Consumer, end: int, at_once: int) -> Iterator[Raw]:
                 position = max(position, offset)
             else:
                 raise KafkaException(error)
+        if found:
+            yield found
         if time.monotonic() - moved_at > RECOVERY_SILENCE_S:
             raise Stalled(
                 f"reading stopped at offset {position} of {end} and did not move for {RECOVERY_SILENCE_S:.0f} s: an"

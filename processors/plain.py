@@ -10,6 +10,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 
 from processors.ending import end_process
 from processors.errors import Restart, Stop, Stuck
@@ -40,15 +41,14 @@ class Worker:
 
     def run(self, stop: threading.Event) -> None:
         """Consume until told to stop."""
-        ended = threading.Event()
-        self.tasks.watch(ended, self._on_stuck)
-        source = Source(self._settings.kafka, self._assigned, self.tasks.close)
-        try:
+        with ExitStack() as ending:  # the watchdog goes last: what closes can hang as well
+            ended = threading.Event()
+            ending.callback(ended.set)
+            self.tasks.watch(ended, self._on_stuck)
+            source = Source(self._settings.kafka, self._assigned, self.tasks.close)
+            ending.callback(source.close)
+            ending.callback(self.tasks.close)
             self._loop(source, stop)
-        finally:
-            ended.set()
-            self.tasks.close()
-            source.close()
 
     def _loop(self, source: Source, stop: threading.Event) -> None:
         told: dict[int, int] = {}

@@ -18,9 +18,11 @@ from processors.kafka import Cluster, Raw
 from processors.metrics import Metrics
 from processors.settings import WorkerSettings
 from processors.task import PartitionTask
+from processors.watchdog import Look, Watchdog
 
 THREADS = 4
 LOOK_S = 2.0
+LOOK_MAX_S = 90.0  # more than all the deadlines of the calls that it makes
 CUT_OFF = (
     "events partitions {} were cut off below the offset being read: start again, what is gone will be a COMPACTED gap"
 )
@@ -41,7 +43,6 @@ class Tasks:
         self._lock = threading.Lock()
         self._assigned = False
         self._watchdog: Watchdog | None = None
-        self._looked_at: float | None = None
         self._stood: dict[int, tuple[int, int]] = {}
         self._holes: dict[int, bool] = {}
         # Each batch makes tens of thousands of objects without cycles, beside state that never dies: at the default
@@ -77,6 +78,11 @@ class Tasks:
         with self._lock:
             self._tasks.update(tasks)
             self._assigned = True
+
+    def told(self, partitions: Iterable[int]) -> None:
+        """Take note of what the group says is ours: with a task for each of them, also with none, all is settled."""
+        with self._lock:
+            self._assigned = self._tasks.keys() >= set(partitions)
 
     def owned(self) -> dict[int, PartitionTask]:
         """The tasks as of now; compare with `is` to see whether a partition was away in between."""
@@ -119,28 +125,30 @@ class Tasks:
         return self._assigned and all(task.recovered for task in self.owned().values())
 
     def healthy(self) -> bool:
-        """Whether the watchdog looks, and sees work being done; it ends the process itself where it still can."""
-        now = time.monotonic()
-        watchdog, looked = self._watchdog, self._looked_at
-        if watchdog is None or looked is None:
-            return True
-        return now - looked <= self._settings.stuck_after_s and watchdog.verdict(now) is None
+        """Whether the watchdog sees work being done; it ends the process itself where it still can."""
+        return self._watchdog is None or self._watchdog.verdict(time.monotonic()) is None
 
     def watch(self, stop: threading.Event, fail: Callable[[Stuck], object]) -> None:
-        """Call `fail` once, from a thread of its own, when work is not done; until `stop` is set."""
-        watchdog = self._watchdog = Watchdog(self._settings.stuck_after_s)
-        self._looked_at = time.monotonic()
+        """Call `fail` once when work is not done; until `stop` is set.
 
-        def run() -> None:
+        One thread looks, which takes calls that may hang; another judges, and takes none.
+        """
+        watchdog = self._watchdog = Watchdog(self._settings.stuck_after_s, LOOK_MAX_S, time.monotonic())
+
+        def look() -> None:
             while not stop.wait(LOOK_S):
-                positions = self.positions()
-                reason = watchdog.look(positions, self._lag(positions), time.monotonic())
-                self._looked_at = time.monotonic()
+                positions, settling = self.positions(), None if self.ready() else self._cluster.answers
+                watchdog.look(Look(positions, self._lag(positions), settling), time.monotonic())
+
+        def judge() -> None:
+            while not stop.wait(LOOK_S):
+                reason = watchdog.verdict(time.monotonic())
                 if reason is not None:
                     fail(Stuck(reason))
                     return
 
-        threading.Thread(target=run, name="watchdog", daemon=True).start()
+        for run in (look, judge):
+            threading.Thread(target=run, name=f"watchdog-{run.__name__}", daemon=True).start()
 
     def _lag(self, positions: Mapping[int, int]) -> dict[int, int] | None:
         """Records that wait, by partition; None when Kafka does not tell."""
@@ -188,41 +196,3 @@ def _uncollected() -> Iterator[None]:
     finally:
         gc.freeze()
         gc.enable()
-
-
-class Watchdog:
-    """Decides whether work is not done: a partition with records that wait and none processed, or a mute Kafka.
-
-    Time in which Kafka is away counts as well; a partition without lag does not.
-    """
-
-    def __init__(self, limit_s: float) -> None:
-        self._limit_s = limit_s
-        self._moved: dict[int, tuple[int, int, float]] = {}
-        self._answered: float | None = None
-        self._mute = False
-
-    def look(self, positions: Mapping[int, int], lag: Mapping[int, int] | None, now: float) -> str | None:
-        """Return why the worker is stuck, or None. `lag` None: Kafka did not tell; `now` in monotonic seconds."""
-        self._mute = lag is None
-        if lag is None:
-            self._answered = now if self._answered is None else self._answered
-            return self.verdict(now)
-        self._answered = now
-        moved = {}
-        for partition, offset in positions.items():
-            known, _, since = self._moved.get(partition, (-1, 0, now))
-            waiting = lag.get(partition, 0)
-            moved[partition] = (offset, waiting, since if offset == known and waiting else now)
-        self._moved = moved
-        return self.verdict(now)
-
-    def verdict(self, now: float) -> str | None:
-        """What the last look says now, when time has passed since."""
-        silent = now - (self._answered if self._answered is not None else now)
-        if self._mute:
-            return f"Kafka has not answered for {silent:.0f} s" if silent > self._limit_s else None
-        for partition, (offset, waiting, since) in self._moved.items():
-            if waiting and now - since > self._limit_s:
-                return f"partition {partition} stands at {offset} for {now - since:.0f} s, {waiting} records wait"
-        return None

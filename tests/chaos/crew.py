@@ -23,6 +23,7 @@ LOOK_S = 0.2
 RESPAWN_S = 1.0
 STOP_S = 20.0
 WORDS_MAX = 200
+STACK_LINES = 400
 _ERROR = re.compile(r"^(error: .*|kubecdc: .*|.*Error: .*)$", re.MULTILINE)
 
 
@@ -89,6 +90,15 @@ class Crew:
         self._over.wait(seconds)
         child.thaw()
         return True
+
+    def abort(self) -> list[str]:
+        """End all with SIGABRT, and return where their threads stood; the supervisor starts them again."""
+        with self._lock:
+            running = [(name, member.child) for name, member in self._members.items() if member.child is not None]
+        for _, child in running:
+            child.abort()
+        children.poll(lambda: not any(child.alive for _, child in running), STOP_S, LOOK_S)
+        return [f"{name}: {child.tail(STACK_LINES)}" for name, child in running]
 
     def pause(self, kind: str) -> bool:
         """End all of a kind in order, and start none until `resume`; waits until those are gone."""
@@ -177,6 +187,7 @@ class Crew:
 
     def _spawn(self, member: Member) -> children.Child:
         environment = {name: value for name, value in os.environ.items() if not name.startswith("KUBECDC_")}
+        environment["PYTHONFAULTHANDLER"] = "1"  # for `abort`
         if member.crash_at:
             environment[crash.VARIABLE] = member.crash_at
         self.starts[member.kind] += 1

@@ -44,7 +44,8 @@ class Case:
 
     `comparable` bounds, by partition, the source offsets that a second folding can speak of: events before it were all
     there when they were processed, what follows may have been compacted away first. `listed` is what the server shows
-    at the end: uid to version. `verify` is how `kubecdc verify` ended, and what it said.
+    at the end: uid to version. `verify` is how `kubecdc verify` ended, and what it said. `late` is what the log had not
+    come to when the time for it was up.
     """
 
     truths: Sequence[Sequence[Committed]]
@@ -60,6 +61,7 @@ class Case:
     open_transactions: Sequence[str]
     struck: Mapping[Fault, int]
     verify: tuple[int, str]
+    late: Sequence[str]
 
     @property
     def log(self) -> list[Entry]:
@@ -238,6 +240,11 @@ def caught_up(case: Case) -> Notes:
     return notes
 
 
+def in_time(case: Case) -> Notes:
+    """Nobody hung, or failed again and again: the log came to the last commit without help."""
+    return Notes(judged=len(case.expected) * case.partitions, wrong=list(case.late))
+
+
 def nothing_open(case: Case) -> Notes:
     """No transaction is left open: a reader of committed records sees everything."""
     return Notes(judged=2 * case.partitions, wrong=list(case.open_transactions))
@@ -251,6 +258,7 @@ CHECKS = {
     "followed": every_event_followed,
     "G8 converged": converged,
     "G8 verify": verified,
+    "in time": in_time,
     "lag 0": caught_up,
     "no open transaction": nothing_open,
 }

@@ -24,6 +24,7 @@ MEANING = {
     "followed": "the judge's own memory of the events topic is in order",
     "G8 converged": "the last state of the log is what the API server lists, at the same versions",
     "G8 verify": "`kubecdc verify`: the log's state at a version is the server's list at it, content included",
+    "in time": "the log came to the last commit by itself: nobody hung, or failed again and again",
     "lag 0": "no event waits for a worker",
     "no open transaction": "the last stable offset is the end, on changes and on state",
 }

@@ -150,8 +150,11 @@ def _settled(stage: Stage, storm: Storm) -> Case:
         stage.customs.end()
     expected, say = stage.plan.expected, stage.say
     resolved = settling.Resolved(stage.changes, stage.world.truths(), expected)
+    late: list[str] = []
     if not settling.wait_until(resolved, CATCH_UP_S):
-        say(f"not resolved after {CATCH_UP_S:.0f} s: {resolved.missing}")
+        late = resolved.missing
+        say(f"not resolved after {CATCH_UP_S:.0f} s: {late}")
+        say("\n".join([*stage.crew.words, *stage.crew.abort()]))
     if not settling.wait_until(lambda: settling.same_state(stage.changes, stage.client, expected), CATCH_UP_S):
         say("the log's state is not what the server lists")
     verify = settling.verify([*stage.verify_command])
@@ -178,6 +181,7 @@ def _settled(stage: Stage, storm: Storm) -> Case:
         positions=positions(stage.kafkas.bootstrap),
         ends=ends,
         open_transactions=settling.open_transactions(stage.kafkas.bootstrap),
+        late=late,
     )
 
 

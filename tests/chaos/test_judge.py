@@ -53,6 +53,7 @@ def case(changes: Sequence[Change] = GOOD, **other) -> Case:
         "open_transactions": [],
         "struck": {},
         "verify": (0, ""),
+        "late": [],
     }
     return Case(**{**given, **other})
 
@@ -78,11 +79,12 @@ def test_a_good_log_is_accepted():
         ("G8 converged", case(listed={"a": "3", "c": "9"})),
         ("G8 converged", case(listed={})),
         ("G8 verify", case(verify=(1, "pods differ"))),
+        ("in time", case(late=["pods, epoch 1, partition 0: 4 of 5"])),
         ("lag 0", case(ends={0: 11})),
         ("no open transaction", case(open_transactions=["changes [0]"])),
         ("undisturbed", case(comparable={})),
     ],
-    ids=["loss", "no delete", "order", "twice", "truth", "missing", "too many", "verify", "lag", "open", "other"],
+    ids=["loss", "delete", "order", "twice", "truth", "missing", "surplus", "verify", "late", "lag", "open", "other"],
 )
 def test_what_is_wrong_is_refused(name: str, given: Case):
     assert status(name, given) is Status.FAILS

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -78,6 +79,15 @@ def test_frozen_child_can_be_stopped(log: Path) -> None:
     assert children.poll(lambda: psutil.Process(child.pid).status() == psutil.STATUS_STOPPED, 10, 0.02)
     child.stop(grace_seconds=20)
     assert child.exit_code == -signal.SIGTERM
+
+
+def test_an_aborted_child_tells_where_its_threads_stood(log: Path) -> None:
+    child = children.spawn(SLEEP, log=log, env={**os.environ, "PYTHONFAULTHANDLER": "1"})
+    assert children.poll(lambda: "hello" in child.tail(), 20, 0.02)
+    child.abort()
+    assert children.poll(lambda: not child.alive, 20, 0.02)
+    assert child.exit_code == -signal.SIGABRT
+    assert "most recent call first" in child.tail()
 
 
 def test_folder_that_cannot_be_written_is_refused(tmp_path: Path) -> None:

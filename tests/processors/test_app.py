@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import inspect
+import os
+import signal
 import subprocess
 import sys
+import time
 from importlib.metadata import version
 
 import faust
@@ -13,6 +16,8 @@ from faust.transport import consumer as base
 from faust.transport.drivers import aiokafka as driver
 
 from kubecdc.errors import Misconfigured
+from local.broker import Broker
+from local.children import poll
 from processors import app
 from processors.metrics import Metrics
 from processors.settings import KafkaSettings, WorkerSettings
@@ -45,6 +50,25 @@ def test_both_shells_write_the_same_log_and_take_over_from_each_other(quick_brok
         assert logs[0].changes(partition) == logs[1].changes(partition)
 
 
+def test_an_end_that_hangs_has_an_end(tmp_path):
+    """Where the broker is away, the consumer's thread dies of its own stop, and Faust waits a minute for it."""
+    with Broker(tmp_path / "kafka") as broker:
+        log = Log(broker.bootstrap, partitions=2)
+        log.first_list(["u1"])
+        log.flush()
+        worker = workers.start(log, tmp_path, "faust", session_s=6, patch="import processors.app as a; a.END_S = 5; ")
+        assert poll(lambda: not worker.alive or log.written(), 60, 0.3), worker.tail(40)
+        broker.kill()
+        time.sleep(1)
+        os.kill(worker.pid, signal.SIGTERM)
+        try:
+            assert poll(lambda: not worker.alive, 30, 0.1), worker.tail(40)
+        finally:
+            worker.kill()
+    # Either it could end in order after all, or it was ended, with the reason.
+    assert worker.exit_code == 0 or (worker.exit_code, "end hung for 5 s" in worker.tail(5)) == (1, True)
+
+
 def test_importing_reads_no_environment_and_a_missing_setting_is_told_without_a_traceback():
     code = "import processors.app as a; print('imported'); a.app"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env={"PATH": ""}, check=False)
@@ -62,6 +86,7 @@ def test_faust_has_the_names_that_this_worker_rests_on():
     for name in ("_commit_offsets", "assignment", "on_start", "on_stop"):
         assert hasattr(consumer, name), name
     assert inspect.isfunction(faust.App._create_directories)
+    assert inspect.iscoroutinefunction(faust.App.stop)
     assert version("aiokafka") == "0.14.0"
     assert list(inspect.signature(consumer._drain_messages).parameters) == ["self", "fetcher"]
     assert list(inspect.signature(consumer._wait_next_records).parameters) == ["self", "timeout"]

@@ -24,3 +24,16 @@ def test_reason_and_status(reason, status, told):
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=30, check=False)
     assert (done.returncode, done.stderr) == (status, told)
+
+
+def test_an_end_that_hangs_has_an_end():
+    code = "import threading; from processors.ending import end_within; end_within(0.5); threading.Event().wait()"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=30, check=False)
+    assert done.returncode == 1
+    assert done.stderr.startswith("error: the orderly end hung for 0.5 s")
+
+
+def test_an_end_that_comes_in_time_is_left_alone():
+    code = "from processors.ending import end_within; end_within(30)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=20, check=False)
+    assert (done.returncode, done.stderr) == (0, "")

@@ -1,4 +1,4 @@
-"""The watchdog: it speaks up when there is work and none is done, and only then."""
+"""What both shells do with the tasks: readiness, lag, the watchdog over a real Kafka, refusals."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ import threading
 import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import NewPartitions
-from hypothesis import given
-from hypothesis import strategies as st
 
 from kubecdc.errors import Misconfigured
 from local.children import poll
@@ -16,44 +14,8 @@ from processors import tasks
 from processors.errors import Stop
 from processors.metrics import Metrics
 from processors.settings import KafkaSettings, WorkerSettings
-from processors.tasks import Tasks, Watchdog
+from processors.tasks import Tasks
 from tests.processors.log import Log
-
-
-def test_a_partition_that_stands_while_records_wait_is_named():
-    watchdog = Watchdog(10)
-    assert watchdog.look({0: 5, 1: 7}, {0: 3, 1: 3}, 100) is None
-    assert watchdog.look({0: 5, 1: 8}, {0: 3, 1: 2}, 109) is None
-    assert watchdog.look({0: 5, 1: 9}, {0: 3, 1: 1}, 111) == "partition 0 stands at 5 for 11 s, 3 records wait"
-
-
-def test_a_kafka_that_is_away_too_long_is_told():
-    watchdog = Watchdog(10)
-    assert watchdog.look({}, None, 100) is None
-    assert watchdog.look({}, None, 109) is None
-    assert watchdog.look({}, None, 111) == "Kafka has not answered for 11 s"
-    assert watchdog.look({}, {}, 112) is None
-    assert watchdog.look({}, None, 121) is None
-
-
-def test_time_goes_on_between_two_looks():
-    """A probe asks for the verdict now: a watchdog whose look hangs does not keep it at what was seen last."""
-    watchdog = Watchdog(10)
-    watchdog.look({0: 5}, {0: 3}, 100)
-    assert watchdog.verdict(109) is None
-    assert watchdog.verdict(111) == "partition 0 stands at 5 for 11 s, 3 records wait"
-    watchdog.look({0: 5}, {0: 0}, 112)
-    assert watchdog.verdict(1000) is None  # nothing waits
-    watchdog.look({0: 5}, None, 1001)
-    assert watchdog.verdict(1010) == "Kafka has not answered for 898 s"
-
-
-@given(st.lists(st.tuples(st.floats(0, 5), st.integers(0, 1)), max_size=50))
-def test_a_partition_that_moves_or_has_no_work_is_never_stuck(steps):
-    watchdog, now, offset = Watchdog(10), 0.0, 0
-    for seconds, moved in steps:
-        now, offset = now + seconds, offset + moved
-        assert watchdog.look({0: offset}, {0: moved}, now) is None or moved
 
 
 def tasks_of(log, stuck_after_s=1.0):
@@ -69,7 +31,6 @@ def test_health_fails_when_a_task_stands_before_records_that_wait(kafka_broker, 
     opened, _ = worker.prepare([0])
     worker.adopt(opened)
     worker.watch(stop, told.append)
-    assert poll(lambda: worker._looked_at is not None, 10, 0.01)
     assert worker.healthy()
     log.first_list(["u1"])
     log.flush()
@@ -80,14 +41,46 @@ def test_health_fails_when_a_task_stands_before_records_that_wait(kafka_broker, 
     worker.close()
 
 
-def test_health_fails_when_the_watchdog_itself_hangs(kafka_broker, monkeypatch):
+def test_a_look_that_hangs_ends_the_worker_too(kafka_broker, monkeypatch):
+    """The calls that ask Kafka for the lag are librdkafka's, like those whose hanging they are to find."""
     log = Log(kafka_broker.bootstrap, partitions=1)
     monkeypatch.setattr(tasks, "LOOK_S", 0.05)
-    worker, stop = tasks_of(log, stuck_after_s=0.5), threading.Event()
+    monkeypatch.setattr(tasks, "LOOK_MAX_S", 0.5)
+    worker, stop, told = tasks_of(log, stuck_after_s=0.5), threading.Event(), []
     monkeypatch.setattr(worker, "_lag", lambda positions: stop.wait())
-    worker.watch(stop, lambda _: None)
+    worker.watch(stop, told.append)
     assert worker.healthy()
-    assert poll(lambda: not worker.healthy(), 10, 0.05)
+    assert poll(lambda: told != [], 10, 0.05)
+    assert "has not come back" in str(told[0])
+    assert not worker.healthy()
+    stop.set()
+
+
+def test_a_group_that_gives_nothing_ends_the_worker(kafka_broker, monkeypatch):
+    """A worker that the group forgot has no partition that could stand, and its partitions stand all the same."""
+    log = Log(kafka_broker.bootstrap, partitions=1)
+    monkeypatch.setattr(tasks, "LOOK_S", 0.05)
+    worker, stop, told = tasks_of(log), threading.Event(), []
+    worker.told([])
+    worker.watch(stop, told.append)
+    assert not poll(lambda: told != [], 2, 0.05)
+    worker.told([0])
+    assert poll(lambda: told != [], 10, 0.05)
+    assert "nothing has been assigned and open" in str(told[0])
+    assert not worker.healthy()
+    stop.set()
+
+
+def test_a_recovery_that_reads_is_no_recovery_that_hangs(kafka_broker, monkeypatch):
+    """However long it takes: a large partition must not be given up each time it is nearly read."""
+    log = Log(kafka_broker.bootstrap, partitions=1)
+    monkeypatch.setattr(tasks, "LOOK_S", 0.05)
+    worker, stop, told = tasks_of(log), threading.Event(), []
+    worker.watch(stop, told.append)
+    for _ in range(30):
+        worker._cluster.answers += 1
+        assert not poll(lambda: told != [], 0.1, 0.05)
+    assert poll(lambda: told != [], 10, 0.05)
     stop.set()
 
 
@@ -103,8 +96,10 @@ def test_ready_from_recovery_to_the_next_rebalance(kafka_broker):
     assert worker.ready()
     worker.close()
     assert not worker.ready()
-    worker.adopt({})
+    worker.told([])
     assert worker.ready()
+    worker.told([1])
+    assert not worker.ready()
 
 
 def test_wrong_topics_are_refused_before_any_work(kafka_broker):

@@ -14,26 +14,35 @@ from processors import crash
 from tests.processors.log import Log
 
 # The least session timeout that the command takes is 6 s; a test cannot wait that long after each kill.
-_SHORT_SESSIONS = (
-    "import processors.settings as s; s.SESSION_TIMEOUT_MIN_S = 0.5; from kubecdc.cli import main; sys.exit(main())"
-)
+_SHORT_SESSIONS = "import sys, processors.settings as s; s.SESSION_TIMEOUT_MIN_S = 0.5; "
 
 
 def start(
-    log: Log, folder: Path, runtime: str, crash_at: str = "", session_s: float = 1.0, **settings: object
+    log: Log,
+    folder: Path,
+    runtime: str,
+    crash_at: str = "",
+    session_s: float = 1.0,
+    patch: str = "",
+    **settings: object,
 ) -> Child:
-    """`kubecdc process` on the log, with a short session timeout; more `settings` by key."""
+    """`kubecdc process` on the log, with a short session timeout; more `settings` by key.
+
+    `patch` is Python that runs first, to shorten what a user cannot set.
+    """
     environment = {**os.environ, "KUBECDC_SESSION_TIMEOUT": str(session_s)}
     environment |= {f"KUBECDC_{name.upper()}": str(value) for name, value in settings.items()}
     if crash_at:
         environment[crash.VARIABLE] = crash_at
-    command = [sys.executable, "-c", f"import sys; {_SHORT_SESSIONS}", "process", "--runtime", runtime]
+    patch = _SHORT_SESSIONS + patch
+    command = [sys.executable, "-c", patch + "from kubecdc.cli import main; sys.exit(main())", "process"]
+    command += ["--runtime", runtime]
     command += ["--bootstrap", log.bootstrap, "--prefix", log.prefix]
     if runtime == "faust":
         # The command becomes another process, which reads the environment and has the ordinary least timeout.
         environment |= faust_environment(log, session_s)
-        patch = "import sys, processors.settings as s; s.SESSION_TIMEOUT_MIN_S = 0.5; from faust.cli.faust import cli; "
-        command = [sys.executable, "-c", patch + "cli()", "-A", "processors.app", "worker", "-l", "info"]
+        command = [sys.executable, "-c", patch + "from faust.cli.faust import cli; cli()", "-A", "processors.app"]
+        command += ["worker", "-l", "info"]
         command += ["--without-web"]
     name = settings.get("group_instance_id", runtime)
     return spawn(command, log=folder / f"{name}.log", env=environment)
