@@ -130,8 +130,9 @@ class Producer:
         Raises Misconfigured or Unreachable at the start, SessionFailed or SinkFailed later.
         """
         self._streamed = self._may_stream()
-        discovery = self._cluster.discover()
-        selection = choose(discovery, self._watch.resources, self._watch.exclude)
+        discovery, selection = self._choose()
+        if selection.problems and not stop.wait(CONFIRM_S):
+            discovery, selection = self._choose()  # a server that has just started lacks whole groups for a moment
         if selection.problems:
             raise errors.Misconfigured(*selection.problems)
         for sentence in selection.awaited:
@@ -149,6 +150,10 @@ class Producer:
             self._supervise(stop, found)
         finally:
             self._end()
+
+    def _choose(self) -> tuple[Discovery, Selection]:
+        discovery = self._cluster.discover()
+        return discovery, choose(discovery, self._watch.resources, self._watch.exclude)
 
     def _may_stream(self) -> bool:
         if self._watch.watchlist == "auto":

@@ -17,6 +17,7 @@ from kubecdc.codec import Codec
 from kubecdc.errors import Misconfigured, Unreachable
 from kubecdc.records import OBJECT_TYPES, EventType, Position
 from local.sim_server import SimServer
+from producer import service
 from producer.cluster import Cluster
 from producer.errors import SinkFailed
 from producer.selection import Discovery
@@ -206,6 +207,25 @@ def test_a_kind_that_discovery_leaves_out_once_is_not_taken_for_gone(
     until(lambda: (write(server, f"more-{time.monotonic_ns()}"), len(sink.events(0)) > 5)[1])
     running.end()
     assert EventType.COVERAGE_LOST not in sink.types(0)
+
+
+def test_a_kind_that_discovery_lacks_at_the_start_is_looked_for_twice(
+    server: SimServer, start: Callable[..., Running], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A producer that starts beside its API server must not end with "no such kind"."""
+    write(server, "a")
+    whole, looks = Cluster.discover, list[Discovery]()
+
+    def nothing_at_first(cluster: Cluster) -> Discovery:
+        looks.append(whole(cluster))
+        return replace(looks[-1], resources=()) if len(looks) == 1 else looks[-1]
+
+    monkeypatch.setattr(Cluster, "discover", nothing_at_first)
+    monkeypatch.setattr(service, "CONFIRM_S", 0.1)
+    sink = MemorySink()
+    running = start(sink)
+    until(lambda: running.error or any(event.uid for event in sink.events()))
+    assert running.error is None
 
 
 def test_no_position_is_stored_before_kafka_acknowledged(server: SimServer, start: Callable[..., Running]) -> None:
