@@ -20,6 +20,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # re-exported
 )
 
 from kubecdc import complaints
+from kubecdc.complaints import Heard
 from kubecdc.errors import ChainBroken, Misconfigured, Unreachable
 from kubecdc.start import BEGINNING, Start, Where
 from kubecdc.topics import LiveTopic, TopicNames, TopicSpec, check, moved
@@ -67,33 +68,51 @@ _READER = {
 }
 
 
-def connection(bootstrap: str, properties: Properties = ()) -> dict[str, Any]:
-    """What every client is told; librdkafka's own complaints are seldom lines of the log, since calls report errors."""
+def connection(bootstrap: str, properties: Properties = (), heard: Heard | None = None) -> dict[str, Any]:
+    """What every client is told. Its complaints are seldom lines of the log, and `heard` takes those that it tells."""
     return {
         "bootstrap.servers": bootstrap,
         "socket.connection.setup.timeout.ms": int(ANSWER_S * 1000),
         "logger": complaints.LOG,
-        "error_cb": lambda error: complaints.LOG.debug("kafka: %s", error),
+        "error_cb": heard or Heard(),
         **dict(properties),
     }
 
 
 def describe(error: BaseException) -> str:
-    """A Kafka error in words."""
+    """A Kafka error in words, with advice where there is some."""
     inner = error.args[0] if error.args else error
-    return str(inner.str()) if isinstance(inner, KafkaError) else str(inner)
+    return complaints.advised(str(inner.str()), inner.name()) if isinstance(inner, KafkaError) else str(inner)
 
 
-def _unreachable(bootstrap: str, error: BaseException) -> Unreachable:
-    return Unreachable(
-        f"Kafka at {bootstrap} does not answer ({describe(error)}): check --bootstrap, and that the broker runs"
-    )
+class _Admin:
+    """An admin client, and what it complains of."""
+
+    def __init__(self, bootstrap: str, properties: Properties) -> None:
+        self._bootstrap, self._heard = bootstrap, Heard()
+        told = connection(bootstrap, properties, self._heard)
+        told["logger"] = complaints.SILENT
+        self.client = AdminClient(told)
+
+    def unreachable(self, error: BaseException) -> Unreachable:
+        """Why a call of it ended with an error."""
+        self.client.poll(0)  # hands out its complaints
+        inner = error.args[0] if error.args else error
+        if isinstance(inner, KafkaError):
+            self._heard(inner)
+        reason = self._heard.reason()
+        if reason is not None:
+            return Unreachable(f"Kafka at {self._bootstrap} cannot be used: {reason}")
+        return Unreachable(
+            f"Kafka at {self._bootstrap} does not answer ({describe(error)}): check --bootstrap, and that the broker"
+            " runs"
+        )
 
 
 def live_topics(bootstrap: str, prefix: str, properties: Properties = ()) -> dict[str, LiveTopic]:
     """Our topics as the broker describes them. Raises Unreachable."""
-    admin = AdminClient(connection(bootstrap, properties))
-    names = TopicNames.under(prefix)
+    asking = _Admin(bootstrap, properties)
+    admin, names = asking.client, TopicNames.under(prefix)
     try:
         known = admin.list_topics(timeout=ANSWER_S).topics
         wanted = [name for name in (names.events, names.changes, names.state, names.positions) if name in known]
@@ -101,7 +120,7 @@ def live_topics(bootstrap: str, prefix: str, properties: Properties = ()) -> dic
         answers = admin.describe_configs(asked, request_timeout=ANSWER_S) if asked else {}
         configs = {resource.name: future.result(timeout=ANSWER_S) for resource, future in answers.items()}
     except (KafkaException, TimeoutError) as error:
-        raise _unreachable(bootstrap, error) from error
+        raise asking.unreachable(error) from error
     return {
         name: LiveTopic(
             name,
@@ -127,10 +146,11 @@ def patiently(call: Callable[[], T]) -> T:
 
 def brokers(bootstrap: str, properties: Properties = ()) -> int:
     """How many brokers the cluster has. Raises Unreachable."""
+    asking = _Admin(bootstrap, properties)
     try:
-        return len(AdminClient(connection(bootstrap, properties)).list_topics(timeout=ANSWER_S).brokers)
+        return len(asking.client.list_topics(timeout=ANSWER_S).brokers)
     except KafkaException as error:
-        raise _unreachable(bootstrap, error) from error
+        raise asking.unreachable(error) from error
 
 
 def sound_topics(bootstrap: str, prefix: str, properties: Properties = ()) -> dict[str, LiveTopic]:
@@ -168,7 +188,8 @@ def require_topics(bootstrap: str, prefix: str, properties: Properties = ()) -> 
 
 def create_topics(bootstrap: str, specs: Sequence[TopicSpec], properties: Properties = ()) -> list[str]:
     """Create the topics that do not exist; returns their names. Raises Unreachable, or Misconfigured on a refusal."""
-    admin = AdminClient(connection(bootstrap, properties))
+    asking = _Admin(bootstrap, properties)
+    admin = asking.client
     try:
         known = admin.list_topics(timeout=ANSWER_S).topics
         missing = [
@@ -181,7 +202,7 @@ def create_topics(bootstrap: str, specs: Sequence[TopicSpec], properties: Proper
             _created(name, future)
         _await_leaders(admin, [spec.name for spec in specs])
     except (KafkaException, TimeoutError) as error:
-        raise _unreachable(bootstrap, error) from error
+        raise asking.unreachable(error) from error
     return [topic.topic for topic in missing]
 
 
@@ -222,14 +243,14 @@ class TopicReader:
         self._topic = topic
         self._follow = follow
         self._consumer = Consumer({**connection(bootstrap, properties), **_READER})
-        self._admin = AdminClient(connection(bootstrap, properties))
+        self._asking = _Admin(bootstrap, properties)
         self._silent_since = time.monotonic()
         try:
             self._bounds = self._watermarks()
             self.positions = self._positions(start)
         except (KafkaException, TimeoutError) as error:
             self._consumer.close()
-            raise _unreachable(bootstrap, error) from error
+            raise self._asking.unreachable(error) from error
         except Misconfigured:
             self._consumer.close()
             raise
@@ -281,7 +302,7 @@ class TopicReader:
         try:
             found = patiently(lambda: self._consumer.offsets_for_times(asked, timeout=ANSWER_S))
         except KafkaException as error:
-            raise _unreachable(self._bootstrap, error) from error
+            raise self._asking.unreachable(error) from error
         return {p.partition: p.offset if p.offset >= 0 else self._bounds[p.partition][1] for p in found}
 
     def close(self) -> None:
@@ -289,7 +310,7 @@ class TopicReader:
         self._consumer.close()
 
     def _watermarks(self) -> dict[int, tuple[int, int]]:
-        known = self._consumer.list_topics(self._topic, timeout=ANSWER_S).topics
+        known = self._asking.client.list_topics(self._topic, timeout=ANSWER_S).topics
         partitions = sorted(known[self._topic].partitions) if self._topic in known else []
         if not partitions:
             raise Misconfigured(f"topic {self._topic} does not exist: check --prefix, or run `kubecdc topics init`")
@@ -305,7 +326,7 @@ class TopicReader:
         asked = {TopicPartition(self._topic, partition): edge for partition in partitions}
 
         def answers() -> dict[int, int]:
-            futures = self._admin.list_offsets(
+            futures = self._asking.client.list_offsets(
                 asked, isolation_level=IsolationLevel.READ_UNCOMMITTED, request_timeout=ANSWER_S
             )
             return {place.partition: int(future.result(2 * ANSWER_S).offset) for place, future in futures.items()}
@@ -344,9 +365,9 @@ class TopicReader:
             return True
         if error.code() == KafkaError._AUTO_OFFSET_RESET:
             raise ChainBroken(f"{self._topic} partition {partition}: records were deleted before they were read")
-        if error.code() in _PASSING:
-            return True
-        raise Unreachable(f"topic {self._topic} cannot be read: {error.str()}")
+        if error.code() in _PASSING or error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED:
+            return True  # as to the latter: the client looks for its group although it never uses it
+        raise Unreachable(f"topic {self._topic} cannot be read: {complaints.advised(error.str(), error.name())}")
 
     def _finish(self, partition: int) -> None:
         self._unfinished.discard(partition)

@@ -266,7 +266,7 @@ def _train(cache: Path) -> None:
 
 def _escaped(value: str) -> str:
     """Write a value as a Java properties file needs it."""
-    return value.replace("\\", "\\\\")
+    return value.replace("\\", "\\\\").replace("\n", "\\n")
 
 
 def _answers(port: int) -> bool:

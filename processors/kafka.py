@@ -29,6 +29,8 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # documented,
 
 from kubecdc import kafka as library
 from kubecdc import topics
+from kubecdc.complaints import FORBIDDEN, advised
+from kubecdc.errors import Misconfigured
 from kubecdc.wire import told
 from processors import crash
 from processors.errors import Fenced, Restart, Stalled, Stop
@@ -90,8 +92,19 @@ class Cluster:
         """Check the live topics. Raises Misconfigured with all that is wrong, or Unreachable."""
         settings = self.settings
         live = library.sound_topics(settings.bootstrap, settings.prefix, settings.properties)
+        self._group_is_allowed()
         events = live[self.names.events]
         return Layout(events.partitions, int(events.config["min.compaction.lag.ms"]))
+
+    def _group_is_allowed(self) -> None:
+        """Raise Misconfigured where the account may not see the consumer group: Faust's client waits in silence."""
+        app = self.settings.app
+        try:
+            self._admin.describe_consumer_groups([app], request_timeout=ANSWER_S)[app].result(2 * ANSWER_S)
+        except (KafkaException, TimeoutError) as error:
+            inner = error.args[0] if error.args else None
+            if isinstance(inner, KafkaError) and inner.name() in FORBIDDEN:
+                raise Misconfigured(f"consumer group {app}: {library.describe(error)}") from error
 
     def low_watermark(self, topic: str, partition: int) -> int:
         """First offset that the partition still has. Raises Restart."""
@@ -198,7 +211,7 @@ def _read_to(consumer: Consumer, end: int, at_once: int) -> Iterator[list[Raw]]:
                 # Control records and holes move the end of the partition without a record.
                 moved_at = moved_at if offset <= position else time.monotonic()
                 position = max(position, offset)
-            else:
+            elif error.code() != KafkaError.GROUP_AUTHORIZATION_FAILED:  # the client looks for a group it never uses
                 raise KafkaException(error)
         if found:
             yield found
@@ -233,7 +246,7 @@ class Writer:
 
     def write(self, changes: Iterable[Pair], state: Iterable[Pair]) -> None:
         """Write all or nothing, in order, and return when it is committed. Raises Restart, Fenced."""
-        self._producer.poll(0)
+        self._repeat("poll", lambda _: self._producer.poll(0), COMMIT_S)
         self._repeat("begin", lambda _: self._producer.begin_transaction(), COMMIT_S)
         crash.point("after_begin")
         self._produce(self._names.changes, changes)
@@ -286,7 +299,7 @@ class Writer:
             return told
         return error
 
-    def _repeat(self, what: str, call: Callable[[float], None], seconds: float) -> None:
+    def _repeat(self, what: str, call: Callable[[float], object], seconds: float) -> None:
         deadline = time.monotonic() + seconds
         while True:
             try:
@@ -298,7 +311,7 @@ class Writer:
             else:
                 return
 
-    def _wrapped(self, what: str, error: KafkaException) -> Restart | Fenced:
+    def _wrapped(self, what: str, error: KafkaException) -> Restart | Stop:
         if error.args[0].code() == KafkaError._FATAL:
             error = self._fatal(error)
         if error.args[0].code() in FENCED:
@@ -306,6 +319,8 @@ class Writer:
                 f"partition {self._partition}: another worker has taken it over, or the transaction timed out"
                 f" ({what}: {text(error)})"
             )
+        if error.args[0].name() in FORBIDDEN:
+            return Stop(f"partition {self._partition}: {what}: {advised(text(error), error.args[0].name())}")
         return Restart(f"{what}: {text(error)}")
 
 
@@ -370,6 +385,8 @@ class Source:
                     f"the group has shut this worker out ({fault.str()}): of living workers, each needs a"
                     " --group-instance-id of its own"
                 )
+            elif fault.name() in FORBIDDEN:
+                raise Stop(advised(fault.str(), fault.name()))
             elif not fault.retriable():
                 log.warning("events: %s", fault.str())
         return batches, out_of_range

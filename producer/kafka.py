@@ -139,6 +139,11 @@ class KafkaSink:
             self._closed.wait(ROOM_S)
         return self.depth() == 0 and self._failure is None
 
+    def check(self) -> None:
+        """Raise SinkFailed if Kafka has refused something for good."""
+        if self._failure is not None:
+            raise SinkFailed(f"Kafka refused a record for good: {self._failure}")
+
     def depth(self) -> int:
         """Records and positions that wait for an acknowledgement."""
         with self._lock:
@@ -152,9 +157,13 @@ class KafkaSink:
         self._producer.flush(1.0)
 
     def _poll(self) -> None:
-        while not self._closed.is_set():
-            self._producer.poll(POLL_S)
-            self._send_positions()
+        try:
+            while not self._closed.is_set():
+                self._producer.poll(POLL_S)
+                self._send_positions()
+        except Exception as error:  # noqa: BLE001 - whatever it is: without this thread the others would wait for ever
+            self._failure = kafka.describe(error)
+            log.error("kafka: %s", self._failure)  # noqa: TRY400 - librdkafka's fatal errors have no useful traceback
 
     def _send_positions(self) -> None:
         while True:
@@ -188,5 +197,4 @@ class KafkaSink:
     def _check(self) -> None:
         if self._closed.is_set():
             raise SinkFailed("the sink is closed")
-        if self._failure is not None:
-            raise SinkFailed(f"Kafka refused a record for good: {self._failure}")
+        self.check()

@@ -29,7 +29,7 @@ from producer.progress import ListProgress
 from producer.publisher import Publisher
 from producer.redact import Redactor, parse_rules
 from producer.selection import Discovery, ResourceInfo, Selection, choose, diff, vanished
-from producer.settings import ProducerSettings
+from producer.settings import ProducerSettings, WatchSettings
 from producer.signals import AuditDue, Back, Gone, Moved, Stop
 from producer.sink import Sink
 from producer.stored import StoredPositions
@@ -55,6 +55,11 @@ def scopes(info: ResourceInfo, namespaces: Sequence[str]) -> Sequence[str]:
         log.info("%s has no namespaces and is left out, since namespaces are given", info.name)
         return ()
     return namespaces or ("",)
+
+
+def _chosen(cluster: Cluster, watch: WatchSettings) -> tuple[Discovery, Selection]:
+    discovery = cluster.discover()
+    return discovery, choose(discovery, watch.resources, watch.exclude)
 
 
 class Producer:
@@ -130,9 +135,9 @@ class Producer:
         Raises Misconfigured or Unreachable at the start, SessionFailed or SinkFailed later.
         """
         self._streamed = self._may_stream()
-        discovery, selection = self._choose()
-        if selection.problems and not stop.wait(CONFIRM_S):
-            discovery, selection = self._choose()  # a server that has just started lacks whole groups for a moment
+        discovery, selection = _chosen(self._cluster, self._watch)
+        if selection.problems and not stop.wait(CONFIRM_S):  # a server that has just started lacks whole groups
+            discovery, selection = _chosen(self._cluster, self._watch)
         if selection.problems:
             raise errors.Misconfigured(*selection.problems)
         for sentence in selection.awaited:
@@ -151,10 +156,6 @@ class Producer:
         finally:
             self._end()
 
-    def _choose(self) -> tuple[Discovery, Selection]:
-        discovery = self._cluster.discover()
-        return discovery, choose(discovery, self._watch.resources, self._watch.exclude)
-
     def _may_stream(self) -> bool:
         if self._watch.watchlist == "auto":
             return self._cluster.version() >= WATCHLIST_SINCE
@@ -163,6 +164,7 @@ class Producer:
 
     def _supervise(self, stop: threading.Event, found: queue.SimpleQueue[Discovery | None]) -> None:
         while not stop.wait(TURN_S) and not self._killed.is_set():
+            self._sink.check()
             for driver in self._drivers.values():
                 if driver.failed is not None:
                     raise driver.failed

@@ -51,6 +51,9 @@ class Sink(Protocol):
     def flush(self, timeout_s: float) -> bool:
         """Wait until everything, positions too, is acknowledged; False when the time was not enough."""
 
+    def check(self) -> None:
+        """Raise SinkFailed if something can never be written: who only waits for acknowledgements learns it here."""
+
     def depth(self) -> int:
         """Records and positions that are not acknowledged yet."""
 

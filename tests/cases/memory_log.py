@@ -174,6 +174,9 @@ class MemorySink:
         with self._condition:
             return self._condition.wait_for(lambda: not self._waiting and not self._sending, timeout_s)
 
+    def check(self) -> None:
+        """It takes everything."""
+
     def depth(self) -> int:
         with self._condition:
             return len(self._waiting) + self._sending

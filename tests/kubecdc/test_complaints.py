@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 
-from kubecdc.complaints import LOG, QUIET_S, Seldom
+from kubecdc.complaints import LOG, QUIET_S, Heard, Seldom, advised
 
 
 def record(text: str) -> logging.LogRecord:
@@ -29,3 +29,33 @@ def test_of_each_kind_one_in_a_while_is_logged() -> None:
 
 def test_the_clients_log_is_filtered() -> None:
     assert [type(each) for each in LOG.filters] == [Seldom]
+
+
+class Complaint:
+    def __init__(self, name: str, text: str) -> None:
+        self._name, self._text = name, text
+
+    def name(self) -> str:
+        return self._name
+
+    def str(self) -> str:
+        return self._text
+
+
+def test_the_complaint_that_tells_most_is_the_reason() -> None:
+    heard = Heard()
+    assert heard.reason() is None
+    heard(Complaint("_TRANSPORT", "connection refused"))
+    assert heard.reason() is None, "what has no advice says no more than the call itself"
+    heard(Complaint("_SSL", "certificate verify failed"))
+    assert heard.reason() == (
+        "certificate verify failed: check security.protocol, ssl.ca.location and the names in the certificate"
+    )
+    heard(Complaint("_AUTHENTICATION", "Invalid username or password."))
+    assert heard.reason() == ("Invalid username or password: check the user and the password in --kafka-property")
+
+
+def test_advice_is_added_where_there_is_some() -> None:
+    told = advised("Topic authorization failed.", "TOPIC_AUTHORIZATION_FAILED")
+    assert told == "Topic authorization failed: give the account the rights that README.md names"
+    assert advised("it timed out.", "_TIMED_OUT") == "it timed out."

@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from importlib.metadata import version
 
 import faust
@@ -59,7 +58,7 @@ def test_an_end_that_hangs_has_an_end(tmp_path):
         worker = workers.start(log, tmp_path, "faust", session_s=6, patch="import processors.app as a; a.END_S = 5; ")
         assert poll(lambda: not worker.alive or log.written(), 60, 0.3), worker.tail(40)
         broker.kill()
-        time.sleep(1)
+        assert poll(lambda: "onnection" in worker.tail(20), 20, 0.1)  # the consumer has noticed
         os.kill(worker.pid, signal.SIGTERM)
         try:
             assert poll(lambda: not worker.alive, 30, 0.1), worker.tail(40)

@@ -21,6 +21,7 @@ def start(
     log: Log,
     folder: Path,
     runtime: str,
+    *,
     crash_at: str = "",
     session_s: float = 1.0,
     patch: str = "",

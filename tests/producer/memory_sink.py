@@ -21,6 +21,7 @@ class MemorySink:
         self.stored = dict(stored or {})
         self.held: dict[bytes, bytes | None] = {}
         self.closed = False
+        self.failure = ""
         self._held: list[Callable[[], None]] | None = None
         self._lock = threading.Lock()
 
@@ -54,6 +55,10 @@ class MemorySink:
 
     def store_now(self, key: bytes, value: bytes) -> None:
         self.store_position(key, value)
+
+    def check(self) -> None:
+        if self.failure:
+            raise SinkFailed(self.failure)
 
     def flush(self, timeout_s: float) -> bool:
         return self.depth() == 0

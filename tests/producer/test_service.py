@@ -330,6 +330,18 @@ def test_a_sink_that_fails_for_good_ends_the_work(server: SimServer, start: Call
     assert not running.producer.healthy()
 
 
+def test_a_sink_that_fails_while_nothing_is_written_ends_the_work(
+    server: SimServer, start: Callable[..., Running]
+) -> None:
+    """A session that waits for an acknowledgement sends nothing more, and would wait for ever."""
+    sink = MemorySink()
+    running = start(sink)
+    until(running.producer.settled)
+    sink.failure = "no rights"
+    running.thread.join(10)
+    assert isinstance(running.error, SinkFailed)
+
+
 def test_an_absent_server_is_unreachable() -> None:
     cluster = Cluster(ClusterSettings("c", server="http://127.0.0.1:9"))
     with pytest.raises(Unreachable, match="does not answer"):
