@@ -14,6 +14,7 @@ It rests on names that Faust does not promise (`tests/processors/test_app.py` pi
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import ssl
 import threading
@@ -21,10 +22,12 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import faust
-from aiokafka.errors import NoOffsetForPartitionError, OffsetOutOfRangeError
+from aiokafka.errors import KafkaError, NoOffsetForPartitionError, OffsetOutOfRangeError
 from faust.transport.drivers import aiokafka as driver
 from faust.types import TP
+from mode import Service
 
+from kubecdc.complaints import advised
 from kubecdc.errors import KubecdcError, Misconfigured
 from kubecdc.probes import MetricsServer
 from kubecdc.topics import MAX_MESSAGE_BYTES, TopicNames
@@ -35,7 +38,10 @@ from processors.errors import ProcessorError, Stop
 from processors.metrics import Metrics
 from processors.tasks import CUT_OFF, Tasks
 
+log = logging.getLogger(__name__)
+
 POLL_S = 0.5
+COORDINATOR_S = 1.0
 POLL_RECORDS = 8_000
 
 
@@ -85,6 +91,28 @@ class EventsConsumer(driver.Consumer):
         except (ProcessorError, KubecdcError) as error:
             end_process(error)
             raise
+
+    @Service.task
+    async def _hear_coordinator(self) -> None:
+        """End where the group cannot be joined, and take all other errors of aiokafka's group membership.
+
+        It stands still, alive for the group, until somebody takes them (`_push_error_to_user`), which only a fetch
+        does: a worker without partitions, in a rebalance above all, would hang for ever.
+        """
+        while not self.should_stop:
+            await self.sleep(COORDINATOR_S)
+            try:
+                await self._thread.call_thread(self._take_errors)
+            except KafkaError as error:
+                name = str(getattr(error, "message", ""))
+                if not error.retriable:
+                    end_process(f"consumer group {self.app.conf.id}: {advised(str(error) or repr(error), name)}")
+                log.warning("consumer group: %r", error)
+
+    async def _take_errors(self) -> None:
+        consumer: Any = self._thread._consumer  # noqa: SLF001 - no other way in; `test_app` pins the names
+        if consumer is not None:
+            consumer._coordinator.check_errors()  # noqa: SLF001 - as above
 
     def _given(self) -> set[int]:
         return {tp.partition for tp in self.assignment() if tp.topic == self.events}

@@ -142,7 +142,11 @@ def test_the_rights_of_the_readme_are_enough_and_less_is_told(secured: Secured, 
         secured.grant(ResourceType.TOPIC, "kubecdc.", AclOperation.WRITE)
         producer = spawn(secured.command("produce", *produce), log=tmp_path / "producer.log")
         refused(secured.run("process"), ADVICE)
-        secured.grant(ResourceType.GROUP, "kubecdc", AclOperation.READ, pattern=ResourcePatternType.LITERAL)
+        group = (ResourceType.GROUP, "kubecdc")
+        secured.grant(*group, AclOperation.DESCRIBE, pattern=ResourcePatternType.LITERAL)
+        for runtime in ("plain", "faust"):  # which finds out when it joins only
+            refused(secured.run("process", "--runtime", runtime), ADVICE, status=1)
+        secured.grant(*group, AclOperation.READ, pattern=ResourcePatternType.LITERAL)
         refused(secured.run("process"), ADVICE, status=1)
         secured.grant(ResourceType.TRANSACTIONAL_ID, "kubecdc-", AclOperation.WRITE)
         for number, runtime in enumerate(("plain", "faust")):

@@ -9,8 +9,10 @@ import subprocess
 import sys
 from importlib.metadata import version
 
+import aiokafka
 import faust
 import pytest
+from aiokafka.consumer.group_coordinator import GroupCoordinator
 from faust.transport import consumer as base
 from faust.transport.drivers import aiokafka as driver
 
@@ -93,6 +95,8 @@ def test_faust_has_the_names_that_this_worker_rests_on():
     assert "self.seek_to_committed()" in inspect.getsource(base.Consumer.perform_seek)
     assert "self.force_commit(" in inspect.getsource(base.Consumer.commit)
     assert hasattr(driver.AIOKafkaConsumerThread, "call_thread")
+    assert "self._coordinator.check_errors()" in inspect.getsource(aiokafka.AIOKafkaConsumer.getmany)
+    assert "_error_consumed_fut" in inspect.getsource(GroupCoordinator._push_error_to_user)
     assert not inspect.iscoroutinefunction(driver.AIOKafkaConsumerThread.seek)
 
 
