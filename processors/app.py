@@ -33,7 +33,7 @@ from kubecdc.probes import MetricsServer
 from kubecdc.topics import MAX_MESSAGE_BYTES, TopicNames
 from kubecdc.wire import told
 from processors import settings
-from processors.ending import END_S, end_process, end_within
+from processors.ending import END_S, end_process, end_stuck, end_within
 from processors.errors import ProcessorError, Stop
 from processors.metrics import Metrics
 from processors.tasks import CUT_OFF, Tasks
@@ -66,7 +66,7 @@ class EventsConsumer(driver.Consumer):
                 MetricsServer(self.worker.metrics_port, self.metrics.registry, self.tasks.healthy, self.tasks.ready)
         except KubecdcError as error:
             end_process(error)
-        self.tasks.watch(threading.Event(), end_process)
+        self.tasks.watch(threading.Event(), lambda reason: end_stuck(reason, (self.loop, self._thread.thread_loop)))
         await super().on_start()
 
     async def on_stop(self) -> None:

@@ -6,13 +6,18 @@ the fence.
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import faulthandler
 import os
 import sys
 import threading
+from collections.abc import Iterable
 
 from kubecdc.errors import KubecdcError, Misconfigured
 
 END_S = 30.0  # Kubernetes gives no more
+TASK_LINES = 6
 
 
 def end_within(seconds: float) -> None:
@@ -21,6 +26,17 @@ def end_within(seconds: float) -> None:
     timer = threading.Timer(seconds, end_process, (reason,))
     timer.daemon = True
     timer.start()
+
+
+def end_stuck(reason: object, loops: Iterable[asyncio.AbstractEventLoop] = ()) -> None:
+    """End the process as `end_process` does, and tell before where its threads and the tasks of these loops stand."""
+    stderr = sys.__stderr__ or sys.stderr
+    with contextlib.suppress(Exception):  # telling must not keep the end from coming
+        faulthandler.dump_traceback(stderr)
+        for loop in loops:
+            for task in asyncio.all_tasks(loop):
+                task.print_stack(limit=TASK_LINES, file=stderr)
+    end_process(reason)
 
 
 def end_process(reason: object) -> None:

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 from contextlib import ExitStack
 
-from processors.ending import end_process
+from processors.ending import end_stuck
 from processors.errors import Restart, Stop, Stuck
 from processors.kafka import Source
 from processors.metrics import Metrics
@@ -33,7 +33,7 @@ class Worker:
     """
 
     def __init__(
-        self, settings: WorkerSettings, metrics: Metrics, on_stuck: Callable[[Stuck], object] = end_process
+        self, settings: WorkerSettings, metrics: Metrics, on_stuck: Callable[[Stuck], object] = end_stuck
     ) -> None:
         self.tasks = Tasks(settings, metrics)
         self._settings = settings

@@ -26,6 +26,25 @@ def test_reason_and_status(reason, status, told):
     assert (done.returncode, done.stderr) == (status, told)
 
 
+def test_what_hangs_is_told_before_the_end():
+    """The reason says that nothing moves; where, only the stacks tell."""
+    code = (
+        "import asyncio, threading; from processors.ending import end_stuck\n"
+        "async def standing(): await asyncio.Event().wait()\n"
+        "async def main():\n"
+        "    loop, task = asyncio.get_running_loop(), asyncio.ensure_future(standing())\n"
+        "    await asyncio.sleep(0)\n"
+        "    threading.Thread(target=end_stuck, args=('no progress', [loop])).start()\n"
+        "    await task\n"
+        "asyncio.run(main())"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=30, check=False)
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1] == "error: no progress"
+    assert "standing" in done.stderr
+    assert "most recent call first" in done.stderr
+
+
 def test_an_end_that_hangs_has_an_end():
     code = "import threading; from processors.ending import end_within; end_within(0.5); threading.Event().wait()"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=30, check=False)
