@@ -79,10 +79,18 @@ def connection(bootstrap: str, properties: Properties = (), heard: Heard | None 
     }
 
 
+def reported(error: BaseException) -> KafkaError | None:
+    """What Kafka reported, where the exception holds it."""
+    inner = error.args[0] if error.args else None
+    return inner if isinstance(inner, KafkaError) else None
+
+
 def describe(error: BaseException) -> str:
     """A Kafka error in words, with advice where there is some."""
-    inner = error.args[0] if error.args else error
-    return complaints.advised(str(inner.str()), inner.name()) if isinstance(inner, KafkaError) else str(inner)
+    inner = reported(error)
+    if inner is not None:
+        return complaints.advised(str(inner.str()), inner.name())
+    return str(error.args[0] if error.args else error)
 
 
 class _Admin:
@@ -97,8 +105,8 @@ class _Admin:
     def unreachable(self, error: BaseException) -> Unreachable:
         """Why a call of it ended with an error."""
         self.client.poll(0)  # hands out its complaints
-        inner = error.args[0] if error.args else error
-        if isinstance(inner, KafkaError):
+        inner = reported(error)
+        if inner is not None:
             self._heard(inner)
         reason = self._heard.reason()
         if reason is not None:

@@ -102,9 +102,10 @@ class Cluster:
         try:
             self._admin.describe_consumer_groups([app], request_timeout=ANSWER_S)[app].result(2 * ANSWER_S)
         except (KafkaException, TimeoutError) as error:
-            inner = error.args[0] if error.args else None
-            if isinstance(inner, KafkaError) and inner.name() in FORBIDDEN:
+            inner = library.reported(error)
+            if inner is not None and inner.name() in FORBIDDEN:
                 raise Misconfigured(f"consumer group {app}: {library.describe(error)}") from error
+            log.info("consumer group %s could not be looked at, which joining it will tell: %s", app, text(error))
 
     def low_watermark(self, topic: str, partition: int) -> int:
         """First offset that the partition still has. Raises Restart."""

@@ -32,7 +32,12 @@ OPTIONS = (
         help="This worker's lasting name in the group, such as its pod's: a restart in time then moves no partition.",
     ),
     Option("session-timeout", kinds.seconds, 10.0, "Seconds after which the group gives up on a silent worker."),
-    Option("stuck-after", kinds.seconds, 120.0, "Seconds with work and without progress until the worker exits."),
+    Option(
+        "stuck-after",
+        kinds.seconds,
+        120.0,
+        "Seconds without progress, or an assignment, until the worker exits.",
+    ),
     Option("metrics-port", kinds.integer(0, 65535), help="Serve /metrics, /healthz and /readyz there; 0: a free port."),
     Option("log-level", kinds.choice("debug", "info", "warning", "error"), "info", "Least level that is logged."),
 )

@@ -41,47 +41,51 @@ def test_health_fails_when_a_task_stands_before_records_that_wait(kafka_broker, 
     worker.close()
 
 
-def test_a_look_that_hangs_ends_the_worker_too(kafka_broker, monkeypatch):
-    """The calls that ask Kafka for the lag are librdkafka's, like those whose hanging they are to find."""
-    log = Log(kafka_broker.bootstrap, partitions=1)
+@pytest.fixture
+def watch(kafka_broker, monkeypatch):
+    """Start to watch a worker without partitions, and return it and what it is told."""
     monkeypatch.setattr(tasks, "LOOK_S", 0.05)
+    stop = threading.Event()
+
+    def begin(stuck_after_s=1.0, lag=None):
+        worker, told = tasks_of(Log(kafka_broker.bootstrap, partitions=1), stuck_after_s), []
+        if lag is not None:
+            monkeypatch.setattr(worker, "_lag", lambda positions: lag(stop))
+        worker.watch(stop, told.append)
+        return worker, told
+
+    yield begin
+    stop.set()
+
+
+def test_a_look_that_hangs_ends_the_worker_too(watch, monkeypatch):
+    """The calls that ask Kafka for the lag are librdkafka's, like those whose hanging they are to find."""
     monkeypatch.setattr(tasks, "LOOK_MAX_S", 0.5)
-    worker, stop, told = tasks_of(log, stuck_after_s=0.5), threading.Event(), []
-    monkeypatch.setattr(worker, "_lag", lambda positions: stop.wait())
-    worker.watch(stop, told.append)
+    worker, told = watch(stuck_after_s=0.5, lag=threading.Event.wait)
     assert worker.healthy()
     assert poll(lambda: told != [], 10, 0.05)
     assert "has not come back" in str(told[0])
     assert not worker.healthy()
-    stop.set()
 
 
-def test_a_group_that_gives_nothing_ends_the_worker(kafka_broker, monkeypatch):
+def test_a_group_that_gives_nothing_ends_the_worker(watch):
     """A worker that the group forgot has no partition that could stand, and its partitions stand all the same."""
-    log = Log(kafka_broker.bootstrap, partitions=1)
-    monkeypatch.setattr(tasks, "LOOK_S", 0.05)
-    worker, stop, told = tasks_of(log), threading.Event(), []
+    worker, told = watch()
     worker.told([])
-    worker.watch(stop, told.append)
     assert not poll(lambda: told != [], 2, 0.05)
     worker.told([0])
     assert poll(lambda: told != [], 10, 0.05)
     assert "nothing has been assigned and open" in str(told[0])
     assert not worker.healthy()
-    stop.set()
 
 
-def test_a_recovery_that_reads_is_no_recovery_that_hangs(kafka_broker, monkeypatch):
+def test_a_recovery_that_reads_is_no_recovery_that_hangs(watch):
     """However long it takes: a large partition must not be given up each time it is nearly read."""
-    log = Log(kafka_broker.bootstrap, partitions=1)
-    monkeypatch.setattr(tasks, "LOOK_S", 0.05)
-    worker, stop, told = tasks_of(log), threading.Event(), []
-    worker.watch(stop, told.append)
+    worker, told = watch()
     for _ in range(30):
         worker._cluster.answers += 1
         assert not poll(lambda: told != [], 0.1, 0.05)
     assert poll(lambda: told != [], 10, 0.05)
-    stop.set()
 
 
 def test_ready_from_recovery_to_the_next_rebalance(kafka_broker):
