@@ -104,9 +104,8 @@ class EventsConsumer(driver.Consumer):
             try:
                 await self._thread.call_thread(self._take_errors)
             except KafkaError as error:
-                name = str(getattr(error, "message", ""))
-                if not error.retriable:
-                    end_process(f"consumer group {self.app.conf.id}: {advised(str(error) or repr(error), name)}")
+                if (reason := refusal(error)) is not None:
+                    end_process(f"consumer group {self.app.conf.id}: {reason}")
                 log.warning("consumer group: %r", error)
 
     async def _take_errors(self) -> None:
@@ -201,6 +200,13 @@ class _App(faust.App):
 
     def _create_directories(self) -> None:
         pass
+
+
+def refusal(error: KafkaError) -> str | None:
+    """Why the group cannot be joined, with advice, where asking again does not help."""
+    if error.retriable:
+        return None
+    return advised(str(error) or repr(error), str(getattr(error, "message", "")))
 
 
 def build(worker: settings.WorkerSettings, metrics: Metrics) -> Any:

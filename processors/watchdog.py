@@ -36,8 +36,8 @@ class Watchdog:
         self._mute = False
         self._settling: tuple[int, float] | None = None
 
-    def look(self, seen: Look, now: float) -> str | None:
-        """Return why the worker is stuck, or None."""
+    def look(self, seen: Look, now: float) -> None:
+        """Take note of what was seen."""
         self._looked = now
         self._mute = seen.lag is None
         if seen.lag is not None:
@@ -48,14 +48,13 @@ class Watchdog:
             }
         if seen.settling is None or self._settling is None or self._settling[0] != seen.settling:
             self._settling = None if seen.settling is None else (seen.settling, now)
-        return self.verdict(now)
 
     def _stood(self, partition: int, offset: int, waiting: int, now: float) -> tuple[int, int, float]:
         known, _, since = self._moved.get(partition, (-1, 0, now))
         return offset, waiting, since if offset == known and waiting else now
 
     def verdict(self, now: float) -> str | None:
-        """What the last look says now, when time has passed since."""
+        """Why the worker is stuck, or None: what the last look says now, when time has passed since."""
         if now - self._looked > self._look_s:
             return f"a look at what waits in Kafka has not come back for {now - self._looked:.0f} s"
         silent = now - self._answered

@@ -12,6 +12,7 @@ from importlib.metadata import version
 import aiokafka
 import faust
 import pytest
+from aiokafka import errors
 from aiokafka.consumer.group_coordinator import GroupCoordinator
 from faust.transport import consumer as base
 from faust.transport.drivers import aiokafka as driver
@@ -109,6 +110,14 @@ def test_the_app_uses_none_of_what_can_lose_or_repeat():
     assert not made.tables
     assert not made.agents
     assert made.transport.Consumer.events == "p.events"
+
+
+def test_what_the_group_may_soon_grant_ends_no_worker_and_what_it_refuses_for_good_is_told():
+    """The shape of aiokafka's errors is checked here too: `retriable`, and the protocol's name as `message`."""
+    assert app.refusal(errors.GroupLoadInProgressError()) is None
+    assert app.refusal(errors.KafkaConnectionError("away")) is None
+    assert "give the account the rights" in (app.refusal(errors.GroupAuthorizationFailedError("g")) or "")
+    assert "InconsistentGroupProtocol" in (app.refusal(errors.InconsistentGroupProtocolError()) or "")
 
 
 def test_properties_of_tls_and_sasl_reach_faust():
