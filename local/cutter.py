@@ -1,6 +1,7 @@
 """A TCP relay on this machine whose connections can be cut: a network that breaks on demand.
 
 Passes bytes both ways without looking at them, so TLS goes through untouched. It decides nothing about when to cut.
+A subclass may refuse connections (`admits`), or do something to what passes (`pumps`).
 """
 
 from __future__ import annotations
@@ -9,28 +10,31 @@ import contextlib
 import socket
 import struct
 import threading
+from collections.abc import Callable
 from typing import Self
 
 from local import ports
 
-_CHUNK = 64 * 1024
+CHUNK = 64 * 1024
 _CONNECT_SECONDS = 5.0
+
+Pump = Callable[[socket.socket, socket.socket], None]
 
 
 class Cutter:
-    """Relays connections to `(host, port)` until `stop`; `port` is where it listens."""
+    """Relays connections to `(host, port)` until `stop`; `port` is where it listens, a free one if none is given."""
 
-    def __init__(self, target: tuple[str, int]) -> None:
+    def __init__(self, target: tuple[str, int], port: int | None = None) -> None:
         self._target = target
         self._lock = threading.Lock()
         self._open: set[socket.socket] = set()
         self._listener: socket.socket | None = None
         self._thread: threading.Thread | None = None
-        self.port = ports.free_port()
+        self.port = port or ports.free_port()
 
     def start(self) -> Self:
         """Begin to listen; OSError when the port was taken meanwhile."""
-        self._listener = socket.create_server((ports.HOST, self.port), backlog=64)
+        self._listener = socket.create_server((ports.HOST, self.port), backlog=128)
         self._thread = threading.Thread(target=self._accept, args=(self._listener,), name="cutter", daemon=True)
         self._thread.start()
         return self
@@ -62,12 +66,23 @@ class Cutter:
     def __exit__(self, *_: object) -> None:
         self.stop()
 
+    def admits(self) -> bool:
+        """Whether a new connection is relayed, or else closed at once."""
+        return True
+
+    def pumps(self) -> tuple[Pump, Pump]:
+        """What copies the bytes of a new connection, to the server and back, until either side ends."""
+        return pump, pump
+
     def _accept(self, listener: socket.socket) -> None:
         while True:
             try:
                 client, _ = listener.accept()
             except OSError:
                 return  # stopped
+            if not self.admits():
+                client.close()
+                continue
             threading.Thread(target=self._relay, args=(client,), name="cutter-relay", daemon=True).start()
 
     def _relay(self, client: socket.socket) -> None:
@@ -77,11 +92,14 @@ class Cutter:
             client.close()  # the server is away, and its clients see that at once
             return
         server.settimeout(None)
+        for side in (client, server):
+            side.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         with self._lock:
             self._open |= {client, server}
-        back = threading.Thread(target=_pump, args=(server, client), name="cutter-back", daemon=True)
+        up, down = self.pumps()
+        back = threading.Thread(target=down, args=(server, client), name="cutter-back", daemon=True)
         back.start()
-        _pump(client, server)
+        up(client, server)
         back.join()
         with self._lock:
             self._open -= {client, server}
@@ -89,10 +107,15 @@ class Cutter:
         server.close()
 
 
-def _pump(source: socket.socket, sink: socket.socket) -> None:
+def pump(source: socket.socket, sink: socket.socket) -> None:
     """Copy until either side ends, then end the other in order."""
+    pump_through(source, sink, sink.sendall)
+
+
+def pump_through(source: socket.socket, sink: socket.socket, send: Callable[[bytes], object]) -> None:
+    """Hand what comes to `send` until either side ends, then end the other in order."""
     with contextlib.suppress(OSError):
-        while data := source.recv(_CHUNK):
-            sink.sendall(data)
+        while data := source.recv(CHUNK):
+            send(data)
     with contextlib.suppress(OSError):
         sink.shutdown(socket.SHUT_WR)

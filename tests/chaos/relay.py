@@ -6,60 +6,26 @@ them. When is decided by others.
 
 from __future__ import annotations
 
-import contextlib
 import socket
 import struct
-import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
-from typing import Self
+from functools import partial
 
-from local import ports
+from local.cutter import Cutter, Pump, pump_through
 
-CHUNK = 64 * 1024
-CONNECT_S = 5.0
 LOOK_S = 0.02
 DRIBBLED_BYTES = 512  # of a chunk go out one by one; the rest in pieces of an odd size
 END_TXN = 26  # https://kafka.apache.org/protocol: the API key
 
 
-class Relay:
+class Relay(Cutter):
     """Relays connections to `(host, port)` until `stop`; clients connect to `port`."""
 
     def __init__(self, target: tuple[str, int], port: int | None = None) -> None:
-        self._target = target
-        self._lock = threading.Lock()
-        self._open: set[socket.socket] = set()
-        self._listener: socket.socket | None = None
+        super().__init__(target, port)
         self._stall_until = self._dribble_until = self._delay_until = self._refuse_until = 0.0
         self._delay_s = 0.0
-        self.port = port or ports.free_port()
-
-    def start(self) -> Self:
-        self._listener = socket.create_server((ports.HOST, self.port), backlog=128)
-        threading.Thread(target=self._accept, args=(self._listener,), name="relay", daemon=True).start()
-        return self
-
-    def stop(self) -> None:
-        if self._listener is not None:
-            with contextlib.suppress(OSError):
-                self._listener.shutdown(socket.SHUT_RDWR)
-            self._listener.close()
-        self.cut()
-
-    def __enter__(self) -> Self:
-        return self.start()
-
-    def __exit__(self, *_: object) -> None:
-        self.stop()
-
-    def cut(self) -> int:
-        """Reset all open connections; returns how many there were."""
-        with self._lock:
-            doomed, self._open = self._open, set()
-        for connection in doomed:
-            _reset(connection)
-        return len(doomed) // 2
 
     def stall(self, seconds: float) -> None:
         """Let no byte pass for a while, on connections old and new."""
@@ -83,49 +49,23 @@ class Relay:
         """End whatever lasts."""
         self._stall_until = self._dribble_until = self._delay_until = self._refuse_until = 0.0
 
-    def _accept(self, listener: socket.socket) -> None:
-        while True:
-            try:
-                client, _ = listener.accept()
-            except OSError:
-                return  # stopped
-            if time.monotonic() < self._refuse_until:
-                client.close()
-                continue
-            threading.Thread(target=self._relay, args=(client,), name="relay-up", daemon=True).start()
+    def admits(self) -> bool:
+        return time.monotonic() >= self._refuse_until
 
-    def _relay(self, client: socket.socket) -> None:
-        try:
-            server = socket.create_connection(self._target, timeout=CONNECT_S)
-        except OSError:
-            client.close()  # the server is away, and its clients see that at once
-            return
-        server.settimeout(None)
-        for side in (client, server):
-            side.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        with self._lock:
-            self._open |= {client, server}
+    def pumps(self) -> tuple[Pump, Pump]:
         up, down = self._filters()
-        back = threading.Thread(target=self._pump, args=(server, client, down), name="relay-down", daemon=True)
-        back.start()
-        self._pump(client, server, up)
-        back.join()
-        with self._lock:
-            self._open -= {client, server}
-        client.close()
-        server.close()
+        return partial(self._pump, up), partial(self._pump, down)
 
     def _filters(self) -> tuple[Filter, Filter]:
         """What each direction of a new connection goes through."""
         return _everything, _everything
 
-    def _pump(self, source: socket.socket, sink: socket.socket, through: Filter) -> None:
-        with contextlib.suppress(OSError):
-            while data := source.recv(CHUNK):
-                for piece in through(data):
-                    self._pass(sink, piece)
-        with contextlib.suppress(OSError):
-            sink.shutdown(socket.SHUT_WR)
+    def _pump(self, through: Filter, source: socket.socket, sink: socket.socket) -> None:
+        def send(data: bytes) -> None:
+            for piece in through(data):
+                self._pass(sink, piece)
+
+        pump_through(source, sink, send)
 
     def _pass(self, sink: socket.socket, data: bytes) -> None:
         while time.monotonic() < self._stall_until:
@@ -216,10 +156,3 @@ class Frames:
             at = end
         del self._held[:at]
         return frames
-
-
-def _reset(connection: socket.socket) -> None:
-    with contextlib.suppress(OSError):
-        # Linger 0 makes the close a reset; the shutdown wakes the threads that read.
-        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-        connection.shutdown(socket.SHUT_RDWR)
