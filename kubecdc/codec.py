@@ -31,6 +31,8 @@ SCHEMA_FILES = {
     records.Progress: "progress",
     records.Position: "position",
 }
+# They share a topic, and a registry takes only versions of one record under one subject: each has a subject of its own.
+SHARING = frozenset({records.UidState, records.StreamState, records.Progress})
 SINGLE_OBJECT = b"\xc3\x01"
 CONFLUENT = b"\x00"
 
@@ -99,7 +101,8 @@ _BY_HEADER = {known.header: known for known in FORMATS.values()}
 class Codec:
     """Writes and reads the records of one topic.
 
-    With `registry` it writes the Confluent wire format under `<topic>-value`; it reads either framing.
+    With `registry` it writes the Confluent wire format, under the subject `<topic>-value`, or `<topic>-<record name>`
+    where records of several classes share the topic (state). It reads either framing.
     """
 
     def __init__(self, topic: str = "", registry: SchemaIds | None = None) -> None:
@@ -107,6 +110,14 @@ class Codec:
         self._registry = registry
         self._headers: dict[type[Any], bytes] = {}
         self._by_id: dict[int, tuple[_Format, dict[str, Any]]] = {}
+
+    def register(self, *classes: type[Any]) -> None:
+        """Learn now, not with the first record, what frames these classes have.
+
+        Raises Unreachable, or Misconfigured where the Schema Registry refuses a schema.
+        """
+        for cls in classes:
+            self._header(FORMATS[cls])
 
     def encode(self, record: Any) -> bytes:
         """Return the framed value of any record class of `kubecdc.records` that has a schema."""
@@ -143,7 +154,8 @@ class Codec:
     def _header(self, form: _Format) -> bytes:
         header = form.header
         if self._registry is not None:
-            schema_id = self._registry.id_of(f"{self._topic}-value", form.text)
+            subject = f"{self._topic}-{form.schema['name'] if form.cls in SHARING else 'value'}"
+            schema_id = self._registry.id_of(subject, form.text)
             header = CONFLUENT + schema_id.to_bytes(4, "big")
         self._headers[form.cls] = header
         return header

@@ -9,6 +9,10 @@ from urllib.parse import urlsplit, urlunsplit
 
 from kubecdc.errors import Misconfigured, Undecodable, Unreachable
 
+ANSWER_S = 5.0  # the client's own default is to wait for ever
+RETRIES = 2
+DENIED = (401, 403)
+
 
 class Registry:
     """Registers and fetches schemas at `url` (http or https, credentials may be part of it and are in no message)."""
@@ -17,7 +21,7 @@ class Registry:
         parts = urlsplit(url)
         self._shown = urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
         self._library = _library()
-        self._client = self._library.SchemaRegistryClient({"url": url})
+        self._client = self._library.SchemaRegistryClient({"url": url, "timeout": ANSWER_S, "max.retries": RETRIES})
 
     def id_of(self, subject: str, schema: str) -> int:
         """Register the schema under the subject, or find it. Raises Unreachable, and Misconfigured on a refusal."""
@@ -26,7 +30,7 @@ class Registry:
         except self._library.SchemaRegistryError as error:
             if 400 <= error.http_status_code < 500:
                 raise Misconfigured(
-                    f"Schema Registry {self._shown} refuses {subject}: {error.error_message}"
+                    f"Schema Registry {self._shown} refuses {subject}: {self._answer(error)}"
                 ) from error
             raise self._unreachable(error) from error
         except Exception as error:
@@ -46,7 +50,15 @@ class Registry:
         except Exception as error:
             raise self._unreachable(error) from error
 
+    def _answer(self, error: Any) -> str:
+        """What an error answer says, with what to do about it where that is known."""
+        denied = error.http_status_code in DENIED
+        advice = ": check the user and the password in --schema-registry" if denied else ""
+        return f"{error.http_status_code} {error.error_message}{advice}"
+
     def _unreachable(self, error: Exception) -> Unreachable:
+        if isinstance(error, self._library.SchemaRegistryError):
+            return Unreachable(f"Schema Registry {self._shown} answers {self._answer(error)}")
         return Unreachable(f"Schema Registry {self._shown} does not answer ({type(error).__name__}): check the address")
 
 

@@ -12,6 +12,8 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 
+from kubecdc.codec import Codec
+from kubecdc.records import Change, Progress, StreamState, UidState
 from kubecdc.registry import Registry
 from processors.errors import Restart, Stalled, Stop, Stuck
 from processors.kafka import Cluster, Raw
@@ -29,7 +31,7 @@ CUT_OFF = (
 
 
 class Tasks:
-    """Thread-safe. `start` must come first: it checks the topics. Raises Misconfigured or Unreachable there."""
+    """Thread-safe. Making it checks topics and schemas, and raises Misconfigured or Unreachable."""
 
     def __init__(self, settings: WorkerSettings, metrics: Metrics) -> None:
         self._settings = settings
@@ -38,6 +40,8 @@ class Tasks:
         self._layout = self._cluster.layout()
         url = settings.kafka.schema_registry
         self._registry = Registry(url) if url else None
+        Codec(self._cluster.names.changes, self._registry).register(Change)  # which the registry's client remembers
+        Codec(self._cluster.names.state, self._registry).register(UidState, StreamState, Progress)
         self._tasks: dict[int, PartitionTask] = {}
         self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="partition")
         self._lock = threading.Lock()

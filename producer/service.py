@@ -18,6 +18,7 @@ from functools import partial
 
 from kubecdc import errors, wire
 from kubecdc.codec import Codec, SchemaIds
+from kubecdc.records import Position, RawEvent
 from producer import session
 from producer.cluster import Cluster
 from producer.convert import Context
@@ -134,6 +135,8 @@ class Producer:
 
         Raises Misconfigured or Unreachable at the start, SessionFailed or SinkFailed later.
         """
+        for codec, record in zip(self._codecs, (RawEvent, Position), strict=True):
+            codec.register(record)
         self._streamed = self._may_stream()
         discovery, selection = _chosen(self._cluster, self._watch)
         if selection.problems and not stop.wait(CONFIRM_S):  # a server that has just started lacks whole groups

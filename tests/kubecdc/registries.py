@@ -11,7 +11,10 @@ from typing import Any
 
 
 class MemoryRegistry(ThreadingHTTPServer):
-    """Ids count from 1; the same schema has the same id. `refuse` is a status that every answer has instead."""
+    """Ids count from 1; the same schema has the same id. `refuse` is a status that every answer has instead.
+
+    As Confluent's does by default, it takes under a subject only what can read what is there: never another record.
+    """
 
     daemon_threads = True
 
@@ -35,6 +38,11 @@ class MemoryRegistry(ThreadingHTTPServer):
             versions.append(number)
         return number
 
+    def compatible(self, subject: str, schema: str) -> bool:
+        """The one rule of Avro's resolution that needs no look at fields: the names of two records are equal."""
+        there = {name(self.schemas[number - 1]) for number in self.subjects.get(subject, ())}
+        return there <= {name(schema)}
+
     def schema_of(self, schema_id: int) -> str:
         return self.schemas[schema_id - 1]
 
@@ -45,7 +53,10 @@ class _Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         subject = self.path.split("/")[2]
-        self._answer({"id": self.server.id_of(subject, body["schema"])})
+        if not self.server.compatible(subject, body["schema"]):
+            self._answer({"error_code": 409, "message": "incompatible with an earlier schema: NAME_MISMATCH"}, 409)
+        else:
+            self._answer({"id": self.server.id_of(subject, body["schema"])})
 
     def do_GET(self) -> None:
         number = int(self.path.split("?")[0].split("/")[3])
@@ -67,6 +78,12 @@ class _Handler(BaseHTTPRequestHandler):
 
     def log_message(self, *_: object) -> None:
         """Say nothing."""
+
+
+def name(schema: str) -> str:
+    """The name of a record schema."""
+    parsed = json.loads(schema)
+    return str(parsed["name"]) if isinstance(parsed, dict) else str(parsed)
 
 
 @contextmanager

@@ -38,7 +38,9 @@ class Ids:
         self.texts: list[str] = []
 
     def id_of(self, subject: str, schema: str) -> int:
-        assert subject == "topic-value"
+        name = json.loads(schema)["name"]
+        shared = name in ("UidState", "StreamState", "Progress")
+        assert subject == (f"topic-io.kubecdc.{name}" if shared else "topic-value")
         if schema not in self.texts:
             self.texts.append(schema)
         return self.texts.index(schema) + 1
