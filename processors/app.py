@@ -43,6 +43,14 @@ log = logging.getLogger(__name__)
 POLL_S = 0.5
 COORDINATOR_S = 1.0
 POLL_RECORDS = 8_000
+# Properties of librdkafka that decide how a connection is secured, and those of them that are handed on to Faust.
+_SECURITY = ("security.", "ssl.", "sasl.", "enable.ssl.", "enable.sasl.")
+_UNDERSTOOD = frozenset(
+    {"security.protocol", "sasl.mechanism", "sasl.mechanisms", "sasl.username", "sasl.password"}
+    | {"ssl.ca.location", "ssl.certificate.location", "ssl.key.location", "ssl.key.password"}
+    | {"ssl.endpoint.identification.algorithm"}
+)
+_MECHANISMS = frozenset({"PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"})
 
 
 class EventsConsumer(driver.Consumer):
@@ -237,24 +245,35 @@ def build(worker: settings.WorkerSettings, metrics: Metrics) -> Any:
 
 def credentials(properties: Mapping[str, str]) -> Any:
     """Faust's credentials for librdkafka's properties of TLS and SASL, None without them. Raises Misconfigured."""
+    mechanism = properties.get("sasl.mechanism", properties.get("sasl.mechanisms", "PLAIN"))
+    foreign = sorted(name for name in properties if name.startswith(_SECURITY) and name not in _UNDERSTOOD)
+    foreign += [f"SASL {mechanism}"] if mechanism not in _MECHANISMS else []
+    if foreign:
+        raise Misconfigured(
+            f"--kafka-property: the Faust worker does not understand {', '.join(foreign)}: use --runtime plain"
+        )
     protocol = properties.get("security.protocol", "plaintext").lower()
-    context = None
-    if protocol.endswith("ssl"):
-        try:
-            context = ssl.create_default_context(cafile=properties.get("ssl.ca.location"))
-            if "ssl.certificate.location" in properties:
-                key, password = properties.get("ssl.key.location"), properties.get("ssl.key.password")
-                context.load_cert_chain(properties["ssl.certificate.location"], key, password)
-        except OSError as error:
-            raise Misconfigured(f"--kafka-property: certificates cannot be read: {error}") from error
+    context = _tls(properties) if protocol.endswith("ssl") else None
     if protocol.startswith("sasl"):
         return faust.SASLCredentials(
             username=properties.get("sasl.username"),
             password=properties.get("sasl.password"),
             ssl_context=context,
-            mechanism=properties.get("sasl.mechanism", properties.get("sasl.mechanisms", "PLAIN")),
+            mechanism=mechanism,
         )
     return faust.SSLCredentials(context) if context is not None else None
+
+
+def _tls(properties: Mapping[str, str]) -> ssl.SSLContext:
+    try:
+        context = ssl.create_default_context(cafile=properties.get("ssl.ca.location"))
+        if "ssl.certificate.location" in properties:
+            key, password = properties.get("ssl.key.location"), properties.get("ssl.key.password")
+            context.load_cert_chain(properties["ssl.certificate.location"], key, password)
+    except OSError as error:
+        raise Misconfigured(f"--kafka-property: certificates cannot be read: {error}") from error
+    context.check_hostname = properties.get("ssl.endpoint.identification.algorithm", "https").lower() != "none"
+    return context
 
 
 def __getattr__(name: str) -> Any:

@@ -129,3 +129,17 @@ def test_properties_of_tls_and_sasl_reach_faust():
     assert sasl.ssl_context is not None
     with pytest.raises(Misconfigured, match="certificates cannot be read"):
         app.credentials({"security.protocol": "ssl", "ssl.ca.location": "/does/not/exist"})
+    assert app.credentials({"security.protocol": "SSL"}).context.check_hostname
+    anywhere = {"security.protocol": "SSL", "ssl.endpoint.identification.algorithm": "none"}
+    assert not app.credentials(anywhere).context.check_hostname
+
+
+def test_a_property_of_tls_or_sasl_that_faust_would_not_heed_is_refused():
+    """In silence it would connect otherwise than told, or not at all."""
+    told = {"ssl.ca.pem": "x", "fetch.wait.max.ms": "5", "sasl.mechanism": "OAUTHBEARER", "sasl.oauthbearer.config": ""}
+    with pytest.raises(Misconfigured) as caught:
+        app.credentials({"security.protocol": "SASL_SSL", **told})
+    assert str(caught.value) == (
+        "--kafka-property: the Faust worker does not understand sasl.oauthbearer.config, ssl.ca.pem, SASL OAUTHBEARER:"
+        " use --runtime plain"
+    )
