@@ -20,6 +20,7 @@ import click
 
 from kubecdc.errors import Misconfigured
 from kubecdc.kinds import Kind, boolean, bootstrap, key_value, prefix, text, url
+from kubecdc.separated import split
 
 Values = Mapping[str, Any]
 Check = Callable[[Values], Iterable[str]]
@@ -31,8 +32,8 @@ class Option:
     """One setting: `page-size` is `--page-size`, `KUBECDC_PAGE_SIZE`, and `page-size` or `page_size` in the file.
 
     `kind` parses text, and says by ValueError what it wants. With `many` the value is a tuple: the flag may be
-    repeated, and text is split at `separator`. The value of a `secret` option appears in no message. `short` is a
-    letter for the command line.
+    repeated, and text is split at `separator`, unless a backslash stands before it. The value of a `secret` option
+    appears in no message. `short` is a letter for the command line.
     """
 
     name: str
@@ -70,7 +71,7 @@ KAFKA_PROPERTY = Option(
     many=True,
     separator=";",
     secret=True,
-    help="Client property of librdkafka, name=value, such as security.protocol=SASL_SSL.",
+    help="Client property of librdkafka, name=value, such as security.protocol=SASL_SSL; `\\;` is a `;` in a value.",
 )
 # A file serves all commands, so these may stand at its top even where a command has no use for them.
 SHARED = frozenset({BOOTSTRAP.key, PREFIX.key, SCHEMA_REGISTRY.key, KAFKA_PROPERTY.key})
@@ -201,8 +202,7 @@ def _value(option: Option, given: Any) -> Any:
     if not option.many:
         return _parsed(option, given)
     pieces = [given] if isinstance(given, str) else list(given) if isinstance(given, (list, tuple)) else [given]
-    split = [part.strip() for piece in pieces for part in str(piece).split(option.separator)]
-    return tuple(_parsed(option, part) for part in split if part)
+    return tuple(_parsed(option, part) for piece in pieces for part in split(str(piece), option.separator))
 
 
 def _parsed(option: Option, given: Any) -> Any:

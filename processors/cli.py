@@ -14,6 +14,7 @@ from typing import Any
 import click
 
 from kubecdc.probes import MetricsServer
+from kubecdc.separated import joined
 from kubecdc.settings import options
 from processors import settings
 from processors.errors import ProcessorError
@@ -72,7 +73,7 @@ def _become_faust(values: Mapping[str, Any]) -> None:
         if value in (None, (), ""):
             environment.pop(option.variable, None)
         elif option.many:
-            environment[option.variable] = option.separator.join(f"{name}={text}" for name, text in value)
+            environment[option.variable] = joined([f"{name}={text}" for name, text in value], option.separator)
         else:
             environment[option.variable] = str(value)
     faust = ["-m", "faust", "-A", "processors.app"]
