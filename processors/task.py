@@ -94,6 +94,7 @@ class PartitionTask:
         """Give the partition up; a batch under way is finished first."""
         with self._lock:
             self._discard()
+            self._memory = self._empty()  # its sealed states refer to us, and what is frozen no collector finds
             self._metrics.forget(self.partition)
 
     def _empty(self) -> Partition:

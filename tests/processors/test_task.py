@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 import time
+import weakref
 
 import pytest
 from confluent_kafka import TopicPartition
@@ -66,6 +68,25 @@ def test_a_new_task_resumes_after_what_is_committed_and_ignores_repeats(log):
     assert second.open() == records[149][0] + 1
     second.process(records[100:])
     assert log.exact()
+
+
+def test_what_a_closed_task_knew_goes_without_the_garbage_collector(log):
+    """After a recovery all is frozen: what only a collector could free would stay with each rebalance (G6)."""
+    records = filled(log)
+    first = made(log)
+    first.open()
+    first.process(records)
+    first.close()
+    second = made(log)
+    second.open()
+    gone = weakref.ref(second)
+    gc.disable()
+    try:
+        second.close()
+        del second
+        assert gone() is None
+    finally:
+        gc.enable()
 
 
 def test_a_zombie_is_fenced_and_none_of_its_records_is_seen(log):
