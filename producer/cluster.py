@@ -13,6 +13,7 @@ import socket
 import threading
 import time
 from collections.abc import Mapping
+from http.client import HTTPException
 from typing import Any
 
 import orjson
@@ -20,6 +21,7 @@ import urllib3
 from kubernetes import client, config
 from kubernetes.client import rest
 from kubernetes.config import incluster_config
+from urllib3 import exceptions
 from urllib3.exceptions import HTTPError
 
 from kubecdc import errors
@@ -34,6 +36,8 @@ LIST_READ_S = 60.0
 TOKEN_AGE_S = 60.0
 WATCH_TIMEOUT_S = (300, 600)  # as client-go asks for; spread, so that streams do not end all at once
 CHUNK_BYTES = 256 * 1024
+# Errors that come before an answer does. `BadStatusLine` and its like quote what they could not read.
+_UNANSWERED = (OSError, exceptions.TimeoutError, exceptions.SSLError, exceptions.ProxyError)
 _HEADERS = {"Accept": "application/json", "User-Agent": "kubecdc"}
 
 
@@ -309,5 +313,8 @@ def _seconds(text: str | None) -> float | None:
 
 
 def _describe(error: Exception) -> str:
-    """Kind and first words of a transport error; bodies never get here."""
-    return f"{type(error).__name__}: {error}"[:200]
+    """Kind of a transport error, and its words where they cannot quote an answer: that may hold a Secret."""
+    if isinstance(error, _UNANSWERED) and not isinstance(error, HTTPException):
+        return f"{type(error).__name__}: {error}"[:200]
+    inner = next((arg for arg in error.args if isinstance(arg, Exception)), None)
+    return type(error).__name__ if inner is None else f"{type(error).__name__}: {type(inner).__name__}"

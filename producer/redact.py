@@ -1,12 +1,14 @@
 """What must not leave the producer, and its replacement by a keyed digest, so that a change stays visible.
 
 Pure. Redacted are the values of Secrets, annotations in which clients keep a copy of the whole manifest (of every
-kind), and what the user's rules name. Equal values get equal replacements under one key. It fails closed: what cannot
-be redacted for certain raises, and the caller leaves the object out. It does not know where the key comes from.
+kind), what the user's rules name, and annotations that hold a copy of any of it. Equal values get equal replacements
+under one key. It fails closed: what cannot be redacted for certain raises, and the caller leaves the object out. It
+does not know where the key comes from.
 """
 
 from __future__ import annotations
 
+from base64 import b64decode
 from collections.abc import Iterable
 from dataclasses import dataclass
 from hashlib import blake2b
@@ -33,13 +35,13 @@ from producer.digests import encode
 
 MARK = "hmac:"
 KEY_BYTES_MIN, KEY_BYTES_MAX = 16, 64
-# Clients keep the manifest they applied, Secret values and all, in these.
-MANIFEST_COPIES = (
-    "kubectl.kubernetes.io/last-applied-configuration",
-    "kapp.k14s.io/original",
-    "objectset.rio.cattle.io/applied",
-    "banzaicloud.com/last-applied",
-)
+# Clients keep the manifest they applied, Secret values and all, in these. Those of kubectl, KubeVela and Kopf, whose
+# prefix is the operator's choice, end alike.
+MANIFEST_COPIES = frozenset({"kapp.k14s.io/original", "objectset.rio.cattle.io/applied"})
+MANIFEST_ENDINGS = ("/last-applied-configuration", "/last-handled-configuration", "/last-applied")
+# OpenShift keeps the token of a service account in an annotation of its pull secret.
+SECRET_ANNOTATIONS = frozenset({"openshift.io/token-secret.value"})
+COPY_CHARACTERS_MIN = 8  # of a value that is looked for inside of others: shorter ones stand in harmless words
 _FORBIDDEN = frozenset({"metadata", *(f"metadata.{name}" for name in ("uid", "name", "namespace", "resourceVersion"))})
 _PLACES = (Root, Fields, Index, Slice, Wildcard, Filter)
 _JOINS = (Child, Descendants, Where)
@@ -147,29 +149,58 @@ class Redaction:
             annotations, count = self._annotations(metadata["annotations"])
             if count:
                 obj = {**obj, "metadata": {**metadata, "annotations": annotations}}
+        hidden: list[Any] = []
         if self.secret:
             for field in ("data", "stringData"):
-                if obj.get(field) is not None:
-                    hidden, more = self._values(obj[field])
-                    obj = {**obj, field: hidden}
+                values = obj.get(field)
+                if values is not None:
+                    replaced, more = self._values(values)
+                    obj = {**obj, field: replaced}
                     count += more
+                    hidden += values.values() if isinstance(values, dict) else ()
+            hidden += [text for value in hidden if (text := _decoded(value))]
         if self.paths:
-            obj, more = self._by_rules(obj)
+            obj, found = self._by_rules(obj)
+            count += len(found)
+            hidden += found
+        if hidden:
+            obj, more = self._copies(obj, hidden)
             count += more
         return obj, count
 
     def _annotations(self, annotations: Any) -> tuple[Any, int]:
         if not isinstance(annotations, dict):
             return (annotations, 0) if annotations is None else (self.replacement(annotations), 1)
-        held = {key: self.replacement(annotations[key]) for key in MANIFEST_COPIES if key in annotations}
+        held = {key: self.replacement(value) for key, value in annotations.items() if self._is_copy(key)}
         return {**annotations, **held} if held else annotations, len(held)
+
+    def _is_copy(self, key: str) -> bool:
+        whole = key in MANIFEST_COPIES or key.endswith(MANIFEST_ENDINGS)
+        return whole or (self.secret and key in SECRET_ANNOTATIONS)
+
+    def _copies(self, obj: dict[str, Any], hidden: list[Any]) -> tuple[dict[str, Any], int]:
+        """Replace annotations that are, or hold, a value that was hidden."""
+        metadata = obj.get("metadata")
+        annotations = metadata.get("annotations") if isinstance(metadata, dict) else None
+        if not isinstance(annotations, dict) or not isinstance(metadata, dict):
+            return obj, 0
+        texts = {text for text in hidden if isinstance(text, str) and text}
+        parts = [
+            part for text in texts if len(text) >= COPY_CHARACTERS_MIN for part in (text, encode(text).decode()[1:-1])
+        ]
+        held = {
+            key: self.replacement(value)
+            for key, value in annotations.items()
+            if isinstance(value, str) and (value in texts or any(part in value for part in parts))
+        }
+        return ({**obj, "metadata": {**metadata, "annotations": {**annotations, **held}}} if held else obj), len(held)
 
     def _values(self, values: Any) -> tuple[Any, int]:
         if isinstance(values, dict):
             return {key: self.replacement(value) for key, value in values.items()}, len(values)
         return self.replacement(values), 1
 
-    def _by_rules(self, obj: dict[str, Any]) -> tuple[dict[str, Any], int]:
+    def _by_rules(self, obj: dict[str, Any]) -> tuple[dict[str, Any], list[Any]]:
         copy = orjson.loads(encode(obj))
         hidden: list[Any] = []
 
@@ -185,7 +216,15 @@ class Redaction:
                 raise RedactionFailed
         if hidden:
             _forget_in_managed_fields(copy.get("metadata"), hidden)
-        return copy, len(hidden)
+        return copy, hidden
+
+
+def _decoded(value: Any) -> str | None:
+    """The text that a value of a Secret stands for, if it is one."""
+    try:
+        return b64decode(value, validate=True).decode()
+    except (ValueError, TypeError):  # a UnicodeDecodeError is a ValueError
+        return None
 
 
 def _plain(path: JSONPath) -> bool:

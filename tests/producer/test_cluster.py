@@ -296,3 +296,25 @@ def test_who_refuses_us_or_is_not_there_is_told(server: Scripted) -> None:
         url = f"http://127.0.0.1:{bound.getsockname()[1]}"
         with pytest.raises(Unreachable, match="does not answer"):
             Cluster(ClusterSettings("c", server=url)).version()
+
+
+def test_what_cannot_be_read_as_an_answer_is_not_quoted() -> None:
+    """The rest of an answer that was longer than announced comes first on the kept connection: it may hold a Secret."""
+
+    def longer_than_announced(connection: socket.socket) -> None:
+        requests = connection.makefile("rb")
+        bodies = [b'{"metadata":{"resourceVersion":"10","continue":"t"},"items":[]}', b'"password":"c2VudGluZWw="}\r\n']
+        for number, body in enumerate(bodies):
+            while requests.readline() not in (b"\r\n", b""):
+                pass
+            head = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(body)
+            connection.sendall((head if number == 0 else b"") + body)
+        connection.close()
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        threading.Thread(target=lambda: longer_than_announced(listener.accept()[0]), daemon=True).start()
+        cluster = Cluster(ClusterSettings("c", server=f"http://127.0.0.1:{listener.getsockname()[1]}"), 5.0)
+        first = cluster.list_page(PODS, "", 500, "")
+        assert isinstance(first, Page)
+        second = cluster.list_page(PODS, "", 500, "t")
+    assert second == signals.Unreachable("ProtocolError: BadStatusLine")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import copy
+import json
 from dataclasses import replace
 from typing import Any
 
@@ -14,11 +16,11 @@ from jsonpath_ng.jsonpath import Fields
 
 from kubecdc.errors import Misconfigured
 from producer.digests import encode
-from producer.redact import MANIFEST_COPIES, MARK, RedactionFailed, Redactor, parse_rules
+from producer.redact import MARK, RedactionFailed, Redactor, parse_rules
 
 KEY = b"k" * 32
 SENTINEL = "sentinel-one-7f3a9c"
-LAST_APPLIED = MANIFEST_COPIES[0]
+LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
 
 def apply(obj: dict[str, Any], *rules: str, group: str = "", kind: str = "Secret") -> tuple[dict[str, Any], int]:
@@ -62,7 +64,18 @@ def test_a_text_and_another_value_of_the_same_json_do_not_look_equal() -> None:
     assert len(set(clean["data"].values())) == 5
 
 
-@pytest.mark.parametrize("annotation", MANIFEST_COPIES)
+@pytest.mark.parametrize(
+    "annotation",
+    [
+        LAST_APPLIED,
+        "kapp.k14s.io/original",
+        "objectset.rio.cattle.io/applied",
+        "banzaicloud.com/last-applied",
+        "app.oam.dev/last-applied-configuration",
+        "kopf.zalando.org/last-handled-configuration",
+        "operator.example.io/last-handled-configuration",
+    ],
+)
 def test_copies_of_the_manifest_are_hidden_in_every_kind(annotation: str) -> None:
     obj = {"metadata": {"annotations": {annotation: SENTINEL, "team": "a"}}, "data": {"k": "v"}}
     clean, count = apply(obj, kind="ConfigMap")
@@ -70,6 +83,40 @@ def test_copies_of_the_manifest_are_hidden_in_every_kind(annotation: str) -> Non
     assert SENTINEL.encode() not in encode(clean)
     assert clean["metadata"]["annotations"]["team"] == "a"
     assert clean["data"] == {"k": "v"}
+
+
+B64 = base64.b64encode(SENTINEL.encode()).decode()
+QUOTED = 'with "quotes" in it'
+
+
+@pytest.mark.parametrize(
+    "value", [SENTINEL, B64, f"token={SENTINEL};", json.dumps({"a": [B64]}), json.dumps({"a": QUOTED}), "abc", QUOTED]
+)
+def test_an_annotation_that_repeats_a_value_of_the_secret_is_hidden_under_whatever_name(value: str) -> None:
+    annotations = {"example.io/copy": value, "team": "payments"}
+    obj = {
+        "metadata": {"uid": "u", "annotations": annotations},
+        "data": {"a": B64},
+        "stringData": {"b": QUOTED, "c": "abc"},
+    }
+    clean, count = apply(obj)
+    assert count == 4
+    assert clean["metadata"]["annotations"]["example.io/copy"].startswith(MARK)
+    assert clean["metadata"]["annotations"]["team"] == "payments"
+    assert obj["metadata"]["annotations"] == annotations
+
+
+def test_short_values_hide_what_equals_them_and_not_what_holds_them() -> None:
+    annotations = {"a": "yes", "b": "yes, of course", "openshift.io/token-secret.value": "of-another-secret"}
+    clean, _ = apply({"metadata": {"annotations": annotations}, "data": {"enabled": base64.b64encode(b"yes").decode()}})
+    assert [value.startswith(MARK) for value in clean["metadata"]["annotations"].values()] == [True, False, True]
+
+
+def test_an_annotation_that_repeats_what_a_rule_hides_is_hidden_as_well() -> None:
+    obj = {"metadata": {"annotations": {"copy": f"[{SENTINEL}]"}}, "spec": {"token": SENTINEL}}
+    clean, count = apply(obj, "Widget:$.spec.token", group="example.io", kind="Widget")
+    assert count == 2
+    assert SENTINEL.encode() not in encode(clean)
 
 
 def test_only_the_core_kind_is_a_secret() -> None:
