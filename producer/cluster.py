@@ -241,8 +241,11 @@ class Cluster:
             return {"Authorization": f"Bearer {token}"}
         if time.monotonic() - self._loaded > TOKEN_AGE_S and self._configuration.api_key:
             self._renew()
-        with self._lock:
-            bearer = self._configuration.auth_settings().get("BearerToken", {}).get("value")
+        try:
+            with self._lock:
+                bearer = self._configuration.auth_settings().get("BearerToken", {}).get("value")
+        except Exception as error:  # its hook reads the pod's token file again, and raises whatever it likes
+            raise OSError(f"credentials cannot be read: {type(error).__name__}") from error
         return {"Authorization": str(bearer)} if bearer else {}
 
     def _renew(self) -> None:

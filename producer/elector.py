@@ -19,6 +19,7 @@ from kubecdc.errors import Misconfigured
 from producer import election
 from producer.cluster import Cluster
 from producer.election import Due, Election, Failed, Follow, Found, Input, Lead, Write, Written
+from producer.errors import SessionFailed
 from producer.frames import ServerError
 from producer.settings import ElectionSettings
 from producer.signals import Unreachable
@@ -33,7 +34,8 @@ Answer = Mapping[str, Any] | ServerError | Unreachable
 class Elector(threading.Thread):
     """A candidate for one lease. `changed` is called in its thread with True when it leads and False when it does not.
 
-    `failure` holds Misconfigured when the server's first answers say that this can never work.
+    `failure` holds Misconfigured when the server's first answers say that this can never work, or SessionFailed when a
+    fault of ours ended the thread: it leads no more then, since nobody renews.
     """
 
     def __init__(self, cluster: Cluster, settings: ElectionSettings, changed: Callable[[bool], None]) -> None:
@@ -46,7 +48,7 @@ class Elector(threading.Thread):
         self._path = f"/apis/{API}/namespaces/{self._namespace}/leases"
         self._election = Election(f"{socket.gethostname()}_{secrets.token_hex(6)}", settings.duration_s)
         self._answered = False
-        self.failure: Misconfigured | None = None
+        self.failure: Misconfigured | SessionFailed | None = None
 
     @property
     def identity(self) -> str:
@@ -56,16 +58,21 @@ class Elector(threading.Thread):
     def run(self) -> None:
         """Look and renew until `release`."""
         log.info("candidate %s for lease %s/%s", self.identity, self._namespace, self._settings.name)
-        while not self._closing.is_set() and self.failure is None:
-            self._step(Due(clock()))
-            self._closing.wait(self._settings.duration_s * election.RETRY_EVERY)
+        try:
+            while not self._closing.is_set() and self.failure is None:
+                self._step(Due(clock()))
+                self._closing.wait(self._settings.duration_s * election.RETRY_EVERY)
+        except Exception as error:  # noqa: BLE001 - whoever stands by or leads must learn that nobody renews
+            self.failure = SessionFailed(f"the election: {type(error).__name__}")
+            self.failure.__cause__ = error
+            self._changed(False)
 
     def release(self) -> None:
         """Stop, and hand the lease over at once if it is ours."""
         self._closing.set()
         self.join(self._settings.duration_s)
         body = election.released(self._election, now())
-        if body is not None and not self.is_alive():
+        if body is not None and not self.is_alive() and self.failure is None:
             self._put(body)
 
     def _step(self, signal: Input) -> None:

@@ -23,6 +23,7 @@ from producer import session
 from producer.cluster import Cluster
 from producer.convert import Context
 from producer.driver import Driver, begin
+from producer.errors import SessionFailed
 from producer.lanes import Target
 from producer.metrics import Metrics, StreamMetrics
 from producer.past import Past
@@ -43,6 +44,7 @@ KILLED_S = 1.0  # a thread that waits for Kafka ends when the sink does
 TURN_S = 0.1
 CONFIRM_S = 2.0
 Key = tuple[str, str, str]  # group, resource, scope
+News = Discovery | Exception | None  # of the thread that looks; an exception has ended it, None: positions were read
 
 
 def now_ms() -> int:
@@ -151,7 +153,7 @@ class Producer:
         for kind in selection.resources:
             self._appeared(kind)
         self._ready.set()
-        found: queue.SimpleQueue[Discovery | None] = queue.SimpleQueue()
+        found: queue.SimpleQueue[News] = queue.SimpleQueue()
         looking = threading.Thread(target=self._discover, args=(stop, found, discovery), name="discovery", daemon=True)
         looking.start()
         try:
@@ -165,7 +167,7 @@ class Producer:
         self._cluster.version()
         return self._watch.watchlist == "always"
 
-    def _supervise(self, stop: threading.Event, found: queue.SimpleQueue[Discovery | None]) -> None:
+    def _supervise(self, stop: threading.Event, found: queue.SimpleQueue[News]) -> None:
         while not stop.wait(TURN_S) and not self._killed.is_set():
             self._sink.check()
             for driver in self._drivers.values():
@@ -173,11 +175,13 @@ class Producer:
                     raise driver.failed
             while not found.empty():
                 news = found.get()
+                if isinstance(news, Exception):
+                    raise SessionFailed(f"discovery: {type(news).__name__}") from news
                 if news is not None:
                     self._follow(news)
                 self._catch_up()
 
-    def _discover(self, stop: threading.Event, found: queue.SimpleQueue[Discovery | None], last: Discovery) -> None:
+    def _discover(self, stop: threading.Event, found: queue.SimpleQueue[News], last: Discovery) -> None:
         """Read discovery and stored positions again and again; a failure says nothing about either.
 
         A look in which something is missing is followed by another one soon, and only that one counts.
@@ -194,6 +198,9 @@ class Producer:
                 found.put(None)
             except errors.KubecdcError as error:
                 log.warning("discovery: %s", error)
+            except Exception as error:  # noqa: BLE001 - without this thread a new kind would be missed in silence
+                found.put(error)
+                return
 
     def _catch_up(self) -> None:
         """Take over the epochs that other producers have begun."""

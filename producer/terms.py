@@ -53,7 +53,8 @@ class Terms:
     def run(self, stop: threading.Event) -> None:
         """Work until `stop` is set, then end the term gracefully and hand the lease over.
 
-        Raises Misconfigured when there can be no lease, and what `Producer.run` raises.
+        Raises Misconfigured when there can be no lease, SessionFailed when its thread met a fault of ours, and what
+        `Producer.run` raises.
         """
         self._elector.start()
         try:

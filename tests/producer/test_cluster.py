@@ -17,6 +17,7 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
+from kubernetes.config import ConfigException
 
 from kubecdc.errors import Misconfigured, Unreachable
 from producer import signals
@@ -218,6 +219,22 @@ def test_a_token_file_is_read_again_for_every_request(server: Scripted, tmp_path
     answer = rotating.watch(PODS, "", "7")
     assert isinstance(answer, signals.Unreachable)
     assert "token file" in answer.why
+
+
+def test_credentials_that_cannot_be_read_for_a_moment_are_no_answer(
+    server: Scripted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The hook of `kubernetes` reads a pod's token file once a minute, and raises when it is empty just then."""
+
+    def empty(_: object) -> None:
+        raise ConfigException("Token file exists but empty.")
+
+    rotating = cluster(server)
+    monkeypatch.setattr(rotating._configuration, "refresh_api_key_hook", empty)
+    monkeypatch.setitem(rotating._configuration.api_key, "authorization", "Bearer one")
+    assert rotating.list_page(PODS, "", 1, "") == signals.Unreachable(
+        "OSError: credentials cannot be read: ConfigException"
+    )
 
 
 def kubeconfig(path: Path, url: str, token_file: Path) -> Path:

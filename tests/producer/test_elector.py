@@ -138,6 +138,26 @@ def test_a_server_that_goes_away_ends_the_lead_in_time(stand: Callable[..., Cand
     until(lambda: one.said == [True, False], QUICK.duration_s)
 
 
+def test_a_fault_of_ours_ends_the_lead_and_is_told(stand: Callable[..., Candidate]):
+    """Nobody renews once the thread is gone: who went on to lead would do so beside the next one."""
+
+    class Faulty(Cluster):
+        faulty = False
+
+        def send(self, *arguments: Any) -> Any:
+            if self.faulty:
+                raise RuntimeError("a fault")
+            return super().send(*arguments)
+
+    with SimServer() as server:
+        cluster = Faulty(ClusterSettings("c", server=server.url))
+        one = stand(cluster)
+        until(lambda: one.leads)
+        cluster.faulty = True
+        until(lambda: one.said == [True, False])
+        assert str(one.elector.failure) == "the election: RuntimeError"
+
+
 def test_many_at_once_are_one_leader(stand: Callable[..., Candidate]):
     with SimServer() as server:
         together = [stand(at(server)) for _ in range(6)]

@@ -19,7 +19,7 @@ from kubecdc.records import OBJECT_TYPES, EventType, Position
 from local.sim_server import SimServer
 from producer import service
 from producer.cluster import Cluster
-from producer.errors import SinkFailed
+from producer.errors import SessionFailed, SinkFailed
 from producer.selection import Discovery
 from producer.service import Producer
 from producer.settings import ClusterSettings, ProducerSettings, WatchSettings
@@ -340,6 +340,23 @@ def test_a_sink_that_fails_while_nothing_is_written_ends_the_work(
     sink.failure = "no rights"
     running.thread.join(10)
     assert isinstance(running.error, SinkFailed)
+
+
+def test_a_discovery_that_ends_with_a_fault_of_ours_ends_the_work(server: SimServer) -> None:
+    """Without it new kinds would be missed, and gone ones kept, in silence."""
+
+    class Faulty(Cluster):
+        looks = 0
+
+        def discover(self) -> Discovery:
+            self.looks += 1
+            if self.looks > 1:
+                raise RuntimeError("a fault")
+            return super().discover()
+
+    settings = ProducerSettings(WatchSettings(resources=("configmaps",), **QUICK))
+    with pytest.raises(SessionFailed, match=r"^discovery: RuntimeError$"):
+        Producer(Faulty(ClusterSettings("c", server=server.url)), MemorySink(), settings).run(threading.Event())
 
 
 def test_an_absent_server_is_unreachable() -> None:
