@@ -91,21 +91,21 @@ class Fold:
     def resolved(self) -> dict[Resource, Resolved | None]:
         """How far each resource is resolved; None while a partition or scope has said nothing."""
         found: dict[Resource, Resolved | None] = {}
-        for (resource, _), by_partition in self._upto.items():
-            least = _least(by_partition.values()) if len(by_partition) == self.partitions else None
-            if resource not in found:
-                found[resource] = least
-            else:
-                other = found[resource]
-                found[resource] = None if least is None or other is None else _least((least, other))
+        for (resource, _), reached in self.streams().items():
+            other = found.get(resource, reached)
+            found[resource] = None if reached is None or other is None else _least((reached, other))
         return found
 
     def streams(self) -> dict[tuple[Resource, str], Resolved | None]:
-        """How far each kind and scope is resolved; None while a partition has said nothing. `versions` has theirs."""
-        return {
+        """How far each kind and scope is resolved; None while a partition has said nothing. `versions` has theirs.
+
+        What covers all namespaces covers each of them, also one that nobody follows by itself any more.
+        """
+        own = {
             key: _least(by_partition.values()) if len(by_partition) == self.partitions else None
             for key, by_partition in self._upto.items()
         }
+        return {key: _furthest(reached, own.get((key[0], ""))) for key, reached in own.items()}
 
     def gaps(self) -> tuple[GapReport, ...]:
         """Stream gaps once each, then those that ride on an object's change, both in the order they were met."""
@@ -161,6 +161,12 @@ def _rank(resolved: Resolved) -> tuple[int, int, str]:
 
 def _least(all_resolved: Iterable[Resolved]) -> Resolved:
     return min(all_resolved, key=_rank)
+
+
+def _furthest(one: Resolved | None, other: Resolved | None) -> Resolved | None:
+    if one is None or other is None:
+        return one or other
+    return max(one, other, key=_rank)
 
 
 def _report(partition: int, change: Change) -> GapReport:

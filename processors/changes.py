@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from kubecdc.construct import constructor
-from kubecdc.records import Cause, Change, EventType, Gap, Op, RawEvent, Source, StreamState, UidState
+from kubecdc.records import Cause, Change, EventType, Gap, Op, RawEvent, Source, UidState
 from processors.rules import Outcome
 
 make_change, make_state, make_source = constructor(Change), constructor(UidState), constructor(Source)
@@ -144,7 +144,9 @@ def undecodable(partition: int, offset: int, why: str, now_ms: int) -> Change:
     return of_stream(at, 0, (None, None), Gap(Cause.UNDECODABLE, None, detail))
 
 
-def next_state(stream: StreamState, known: UidState | None, event: RawEvent, seq: int, *, deleted: bool) -> UidState:
+def next_state(
+    running: frozenset[str], known: UidState | None, event: RawEvent, seq: int, *, deleted: bool
+) -> UidState:
     """What is known of the UID once its event is in the log."""
     rv = event.rv or ""
     return make_state(
@@ -154,8 +156,8 @@ def next_state(stream: StreamState, known: UidState | None, event: RawEvent, seq
         event.version,
         event.resource,
         event.scope,
-        event.namespace,
-        event.name,
+        event.namespace or (known.namespace if known else ""),
+        event.name or (known.name if known else ""),
         event.uid or "",
         rv,
         rv,
@@ -165,19 +167,17 @@ def next_state(stream: StreamState, known: UidState | None, event: RawEvent, seq
         event.digest,
         event.paths,
         event.managers,
-        () if deleted or not stream.relists else listed_in(stream, known, event),
+        () if deleted or not running else listed_in(running, known, event),
         "",
     )
 
 
-def listed_in(stream: StreamState, known: UidState | None, event: RawEvent) -> tuple[str, ...]:
-    """The running relists that have shown this UID, the event's own among them."""
-    running = {relist.id for relist in stream.relists}
+def listed_in(running: frozenset[str], known: UidState | None, event: RawEvent) -> tuple[str, ...]:
+    """The running relists, of whatever scope, that have shown this UID, the event's own among them."""
+    marks = set(known.listed) if known else set()
     if event.type is EventType.LISTED and event.relist is not None:
-        marks = {*(known.listed if known else ()), event.relist.id} & running
-    else:
-        marks = set(known.listed if known else ()) & running
-    return tuple(sorted(marks))
+        marks.add(event.relist.id)
+    return tuple(sorted(marks & running))
 
 
 def dead_state(at: At, state: UidState, epoch: int, bound: str) -> UidState:

@@ -41,7 +41,7 @@ def sweep(pending: Pending, swept: streams.Sweep, at: At) -> None:
 def make_room(pending: Pending, living: Living, at: At) -> None:
     """A name is taken by a new UID: the old one's delete comes first (kubernetes.md 3.15)."""
     event = at.event
-    state = living.holder(event.namespace, event.name, event.uid or "")
+    state = living.holder(event.namespace, event.name, event.uid or "") if event.name else None
     if state is None or state.deleted or event.type is EventType.DELETED:
         return
     relist = event.relist

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+import orjson
+
 from kubecdc import wire
 from kubecdc.errors import Undecodable
 from kubecdc.records import (
@@ -30,10 +32,11 @@ from kubecdc.topics import HISTORY_MS
 from kubecdc.versions import well_formed
 from processors import changes, deletes, rules, streams
 from processors.changes import At, make_at
-from processors.memory import Sealed
+from processors.memory import ResourceKey, Sealed
 from processors.pending import Kept, Pending, Said, StateRecord
 from processors.rules import Outcome, Verdict
 
+NONE_RUNNING: frozenset[str] = frozenset()
 OP_COUNTERS = {op: op.lower() for op in Op}
 
 
@@ -56,6 +59,7 @@ class Partition:
         self._src_offset = -1
         self._truncated = False
         self._streams: dict[str, StreamState] = {}
+        self._scopes: dict[ResourceKey, set[str]] = {}  # names of the streams of a resource
         self._touched: set[str] = set()
         self._pending = Pending()
 
@@ -74,7 +78,7 @@ class Partition:
         if isinstance(record, Progress):
             self._src_offset = record.src_offset
         elif isinstance(record, StreamState):
-            self._streams[wire.stream_of(record)] = record
+            self._follow(wire.stream_of(record), record)
         elif isinstance(record, UidState):
             self._pending.memory.put(record)
         else:
@@ -83,6 +87,11 @@ class Partition:
     def seal(self, head: UidHead, sealed: Sealed) -> None:
         """Take a UID's record of the state topic, to be decoded by `sealed` when it is needed, in `apply`."""
         self._pending.memory.seal(head, sealed)
+
+    def _follow(self, name: str, stream: StreamState) -> StreamState:
+        self._streams[name] = stream
+        self._scopes.setdefault((stream.cluster, stream.group, stream.resource), set()).add(name)
+        return stream
 
     def truncated(self, low_watermark: int) -> None:
         """Tell that source offsets below `low_watermark` are gone: holes met from now on are COMPACTED."""
@@ -106,7 +115,7 @@ class Partition:
             self._undecodable(offset, str(fault), now_ms)
             return
         name = wire.stream_of(event)
-        stream = self._streams.get(name) or streams.opened(event)
+        stream = self._streams.get(name) or self._follow(name, streams.opened(event))
         if event.epoch > stream.epoch and event.type is not EventType.RELIST_START:  # which closes the epoch before it
             stream = streams.new_epoch(stream, event)
         session, missing = streams.enter(stream, event)
@@ -150,9 +159,17 @@ class Partition:
     def _object(self, stream: StreamState, session: SessionState, at: At) -> StreamState:
         event = at.event
         pending = self._pending
-        living = pending.memory.of((event.cluster, event.group, event.resource))
+        resource = (event.cluster, event.group, event.resource)
+        living = pending.memory.of(resource)
         known = living.get(event.uid or "")
-        outcome = rules.decide(known, event, stream)
+        others = self._beside(resource, event)
+        beside = streams.floor_beside(others, event) if known is None else None
+        running = streams.running((stream, *others)) if others or stream.relists else NONE_RUNNING
+        try:
+            outcome = rules.decide(known, event, stream, beside)
+        except orjson.JSONDecodeError as error:
+            self._undecodable(at.offset, f"digests of {event.type} of {event.uid}: {error}", at.now_ms)
+            return streams.advance(stream, session)
         before = pending.written
         listed = event.relist.id if event.type is EventType.LISTED and event.relist else None
         verdict = outcome.verdict
@@ -161,16 +178,22 @@ class Partition:
         pending.counters[verdict] += 1
         if verdict is Verdict.EMITTED:
             deletes.make_room(pending, living, at)
-            self._emit(stream, known, outcome, at)
+            self._emit(running, known, outcome, at)
         elif known is not None:
-            self._note(stream, known, verdict, event)
+            self._note(running, known, verdict, event)
             if verdict is Verdict.STALE:
                 session = streams.doubted(stream, session, event)
             if verdict is Verdict.CONFLICT:
                 self._conflict(known, at)
         return streams.advance(stream, session, written=pending.written - before, listed=listed)
 
-    def _emit(self, stream: StreamState, known: UidState | None, outcome: Outcome, at: At) -> None:
+    def _beside(self, resource: ResourceKey, event: RawEvent) -> Sequence[StreamState]:
+        """The streams of other scopes of a resource."""
+        names = self._scopes[resource]
+        own = wire.stream_of(event) if len(names) > 1 else None
+        return tuple(self._streams[name] for name in names if name != own) if own is not None else ()
+
+    def _emit(self, running: frozenset[str], known: UidState | None, outcome: Outcome, at: At) -> None:
         event, op = at.event, outcome.op
         if event.uid is None or op is None:
             raise AssertionError("an emitted outcome has an op, and its event a uid")
@@ -182,14 +205,14 @@ class Partition:
             counters[f"gap_{outcome.gap.cause}"] += 1
         self._pending.change(
             changes.of_object(at, known, outcome, op, seq),
-            changes.next_state(stream, known, event, seq, deleted=op is Op.DELETED),
+            changes.next_state(running, known, event, seq, deleted=op is Op.DELETED),
         )
 
-    def _note(self, stream: StreamState, known: UidState, verdict: Verdict, event: RawEvent) -> None:
+    def _note(self, running: frozenset[str], known: UidState, verdict: Verdict, event: RawEvent) -> None:
         """Keep what a record that was not emitted still tells: it was listed, it conflicts, it is noise."""
         state = known
         if event.type is EventType.LISTED and not known.deleted:
-            state = replace(state, listed=changes.listed_in(stream, known, event))
+            state = replace(state, listed=changes.listed_in(running, known, event))
         if verdict is Verdict.CONFLICT:
             state = replace(state, conflict=event.digest)
         if verdict is Verdict.NOISE_DROPPED:

@@ -54,12 +54,15 @@ def _emit(op: Op, cause: Cause | None = None, missed: int | None = None) -> Outc
     return Outcome(Verdict.EMITTED, op, Gap(cause, missed)) if cause else EMITTED[op]
 
 
-def decide(known: UidState | None, event: RawEvent, stream: StreamState) -> Outcome:
-    """Return what `event` does to the log. `event.rv` is well formed; `stream` is of the event's scope."""
+def decide(known: UidState | None, event: RawEvent, stream: StreamState, beside: str | None = None) -> Outcome:
+    """Return what `event` does to the log. `event.rv` is well formed; `stream` is of the event's scope.
+
+    `beside` is the greatest floor of complete streams of other scopes that hold the object's namespace as well.
+    """
     if event.epoch < stream.epoch:
         return STALE
     if known is None:
-        return _unknown(event, stream)
+        return _unknown(event, stream, beside)
     if known.epoch < event.epoch:
         return _described(known, event, _over_epochs(known, event, stream))
     if known.deleted:
@@ -84,17 +87,19 @@ def _evidence(event: RawEvent, than: str | None) -> bool:
     return list_rv is not None and (than is None or not_newer(than, list_rv))
 
 
-def _unknown(event: RawEvent, stream: StreamState) -> Outcome:
+def _unknown(event: RawEvent, stream: StreamState, beside: str | None) -> Outcome:
     below = not_newer(_rv(event), stream.floor)
     if event.type is EventType.LISTED:
         if _is_audit(event):
             return _emit(Op.CREATED, Cause.AUDIT_DRIFT)
+        if not_newer(_rv(event), beside):
+            return _emit(Op.CREATED, Cause.RESURRECTED) if _evidence(event, beside) else STALE
         if not stream.complete:
             return _emit(Op.SNAPSHOT)
         if not below:
             return _emit(Op.CREATED, Cause.RELIST_WINDOW)
         return _emit(Op.CREATED, Cause.RESURRECTED) if _evidence(event, stream.floor) else STALE
-    if below or _is_audit(event):
+    if below or not_newer(_rv(event), beside) or _is_audit(event):
         return STALE
     if event.type is EventType.ADDED:
         return replace(_emit(Op.CREATED), changed_by=event.managers)

@@ -8,7 +8,7 @@ The floor is the version up to which coverage is proven, or named as a gap. It o
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 from kubecdc.construct import constructor
@@ -79,6 +79,21 @@ def opened(event: RawEvent) -> StreamState:
         sessions=(),
         relists=(),
     )
+
+
+def running(streams: Iterable[StreamState]) -> frozenset[str]:
+    """Ids of the lists that are under way."""
+    return frozenset(relist.id for stream in streams for relist in stream.relists)
+
+
+def floor_beside(others: Iterable[StreamState], event: RawEvent) -> str | None:
+    """The greatest floor of other scopes that hold the event's namespace and know all that lives in it."""
+    found: str | None = None
+    for other in others:
+        holds = other.scope in ("", event.namespace) and other.complete and other.epoch == event.epoch
+        if holds and other.floor is not None and newer(other.floor, found):
+            found = other.floor
+    return found
 
 
 def session_of(stream: StreamState, event: RawEvent) -> SessionState | None:

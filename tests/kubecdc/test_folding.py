@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -62,6 +64,15 @@ def test_resolved_is_the_smallest_over_scopes():
     both = [(p, progress(None, upto, scope=scope)) for p in (0, 1) for scope, upto in (("a", "9"), ("b", "8"))]
     assert folded(*both).resolved() == {PODS: Resolved(1, "8")}
     assert folded(*both, (0, progress(None, "7", scope="c"))).resolved() == {PODS: None}
+
+
+def test_what_covers_all_namespaces_covers_one_that_nobody_follows_any_more():
+    """A producer had `--namespace` once: how far it had come then must not hold everything for ever."""
+    fold = folded((0, replace(progress(None, "9"), scope="n")), (0, progress(None, "1000")), partitions=1)
+    assert fold.resolved() == {PODS: Resolved(1, "1000")}
+    assert fold.streams() == {(PODS, "n"): Resolved(1, "1000"), (PODS, ""): Resolved(1, "1000")}
+    ahead = folded((0, replace(progress(None, "90"), scope="n")), (0, progress(None, "10")), partitions=1)
+    assert ahead.resolved() == {PODS: Resolved(1, "10")}
 
 
 def test_a_later_epoch_is_later_whatever_its_versions():

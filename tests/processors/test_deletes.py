@@ -31,6 +31,11 @@ def test_a_reused_name_ends_the_old_uid_first():
     assert order == [(b"u1", Op.SNAPSHOT), (b"u1", Op.DELETED), (b"u2", Op.CREATED)]
 
 
+def test_objects_without_a_name_take_it_from_nobody():
+    feed = Feed().relist("10", {}).send(T.ADDED, "u1", "20", name="").send(T.ADDED, "u2", "21", name="")
+    assert feed.ops("u1") == [(Op.CREATED, "20", 1)]
+
+
 def test_the_real_delete_after_an_inferred_one_is_dropped_and_counted():
     feed = Feed().relist("12", {"u1": "10"}).relist("70", {}, session="s2", previous=None)
     feed.send(T.DELETED, "u1", "60")

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -111,3 +114,53 @@ def test_deletes_of_a_list_that_proves_nothing_new_count_for_the_next_progress()
     feed.relist("9", {}, session="s2", previous="9").send(T.PROGRESS, rv="12", session="s2")
     assert feed.ops("u")[-1][0] == "DELETED"
     assert counts(feed)[-1] == ("9", "12", 1)
+
+
+ALL, ONE = {"session": "all"}, {"session": "one", "scope": "default"}
+
+
+def in_both_scopes() -> Feed:
+    """All namespaces are followed, and one of them by itself: two settings at once, or one after the other."""
+    feed = Feed().relist("10", {"u": "5"}, **ALL)
+    relist = Relist("one.1", "start", None, "10")
+    feed.send(T.RELIST_START, relist=relist, **ONE).send(T.LISTED, "u", "5", relist=relist, **ONE)
+    return feed.send(T.RELIST_END, relist=replace(relist, expected=1), **ONE)
+
+
+def test_lists_of_overlapping_scopes_delete_nothing_that_each_of_them_has_shown():
+    feed = in_both_scopes()
+    wide, narrow = Relist("all.2", "expired", "10", "50"), Relist("one.2", "expired", "10", "52")
+    feed.send(T.RELIST_START, relist=wide, **ALL).send(T.LISTED, "u", "5", relist=wide, **ALL)
+    feed.send(T.RELIST_START, relist=narrow, **ONE).send(T.LISTED, "u", "5", relist=narrow, **ONE)
+    feed.send(T.MODIFIED, "u", "49", **ONE)
+    feed.send(T.RELIST_END, relist=replace(wide, expected=1), **ALL)
+    feed.send(T.RELIST_END, relist=replace(narrow, expected=1), **ONE)
+    assert feed.ops("u") == [(Op.SNAPSHOT, "5", 1), (Op.UPDATED, "49", 2)]
+
+
+def test_a_life_that_one_scope_has_told_to_its_end_is_not_told_again_by_another():
+    """Its UID was forgotten at the floor of the scope that told it; the other scope is behind."""
+    feed = in_both_scopes()
+    feed.send(T.ADDED, "v", "20", **ALL).send(T.DELETED, "v", "30", **ALL).send(T.PROGRESS, rv="40", **ALL)
+    feed.send(T.ADDED, "v", "20", **ONE).send(T.DELETED, "v", "30", **ONE).send(T.PROGRESS, rv="40", **ONE)
+    assert feed.ops("v") == [(Op.CREATED, "20", 1), (Op.DELETED, "30", 2)]
+    feed.relist("25", {"u": "5", "v": "20"}, session="late", reason="start")
+    assert len(feed.of("v")) == 2
+    feed.relist("60", {"u": "5", "v": "20"}, session="late", reason="expired")
+    assert [c.gap and c.gap.cause for c in feed.of("v")][2:] == ["RESURRECTED"]  # a newer list proves that it lives
+
+
+@pytest.mark.parametrize(("rv", "namespace"), [("25", "default"), ("3", "elsewhere")])
+def test_the_first_list_of_a_wider_scope_is_a_snapshot_where_nobody_told_before(rv: str, namespace: str):
+    relist = Relist("one.1", "start", None, "10")
+    feed = Feed().send(T.RELIST_START, relist=relist, **ONE)
+    feed.send(T.RELIST_END, relist=replace(relist, expected=0), **ONE)
+    feed.relist("30", {"w": rv}, namespace=namespace, **ALL).relist("31", {"w": rv}, namespace=namespace, **ALL)
+    assert feed.ops("w") == [(Op.SNAPSHOT, rv, 1)]
+
+
+def test_digests_that_nobody_can_read_are_recorded_and_the_partition_goes_on():
+    feed = Feed().relist("10", {"u": "5"}).send(T.MODIFIED, "u", "20", paths="rubbish").send(T.MODIFIED, "u", "21")
+    assert feed.ops("u")[1:] == [(Op.UPDATED, "21", 2)]
+    assert feed.counters["undecodable"] == 1
+    assert [cause for cause, _, _ in feed.gaps()] == ["UNDECODABLE"]

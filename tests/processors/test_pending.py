@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from kubecdc.records import StreamState
-from processors import changes, streams
+from processors import changes
 from processors.changes import At
 from processors.pending import Pending
 from processors.rules import EMITTED, Op
@@ -13,9 +12,8 @@ from tests.processors.raw import T, raw
 
 EVENT = raw(T.ADDED, "u", "5")
 AT = At(0, 7, EVENT, 1)
-STREAM: StreamState = streams.opened(EVENT)
 CREATED = changes.of_object(AT, None, EMITTED[Op.CREATED], Op.CREATED, 1)
-STATE = changes.next_state(STREAM, None, EVENT, 1, deleted=False)
+STATE = changes.next_state(frozenset(), None, EVENT, 1, deleted=False)
 
 
 def test_a_batch_comes_out_once_and_the_memory_stays() -> None:

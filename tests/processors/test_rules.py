@@ -17,7 +17,7 @@ STREAM = replace(streams.opened(raw(T.ADDED, "u", "1")), complete=True, floor="5
 
 
 def known(rv: str, **fields: object) -> UidState:
-    state = next_state(STREAM, None, raw(T.MODIFIED, "u", rv, generation=2), 4, deleted=False)
+    state = next_state(frozenset(), None, raw(T.MODIFIED, "u", rv, generation=2), 4, deleted=False)
     return replace(state, **fields)  # type: ignore[arg-type]  # field names are checked by replace itself
 
 

@@ -44,8 +44,8 @@ def equal_version_is_emitted() -> list[Patch]:
     """A duplicate is taken for a new version."""
     right = rules.decide
 
-    def decide(known: Any, event: Any, stream: Any) -> Any:
-        outcome = right(known, event, stream)
+    def decide(known: Any, event: Any, stream: Any, beside: str | None = None) -> Any:
+        outcome = right(known, event, stream, beside)
         duplicate = outcome.verdict is Verdict.DUPLICATE and known is not None and not known.deleted
         return rules.Outcome(Verdict.EMITTED, Op.UPDATED) if duplicate else outcome
 
@@ -56,8 +56,8 @@ def older_version_is_emitted() -> list[Patch]:
     """A late delivery overwrites what is newer."""
     right = rules.decide
 
-    def decide(known: Any, event: Any, stream: Any) -> Any:
-        outcome = right(known, event, stream)
+    def decide(known: Any, event: Any, stream: Any, beside: str | None = None) -> Any:
+        outcome = right(known, event, stream, beside)
         late = outcome.verdict is Verdict.STALE and known is not None and known.epoch == event.epoch
         return rules.Outcome(Verdict.EMITTED, Op.UPDATED) if late else outcome
 
@@ -68,8 +68,8 @@ def dead_uid_is_resurrected_by_a_duplicate() -> list[Patch]:
     """A repeated ADDED or MODIFIED of an object that is known to be deleted revives it."""
     right = rules.decide
 
-    def decide(known: Any, event: Any, stream: Any) -> Any:
-        outcome = right(known, event, stream)
+    def decide(known: Any, event: Any, stream: Any, beside: str | None = None) -> Any:
+        outcome = right(known, event, stream, beside)
         back = known is not None and known.deleted and event.type in (EventType.ADDED, EventType.MODIFIED)
         return rules.Outcome(Verdict.EMITTED, Op.CREATED) if back else outcome
 
@@ -79,15 +79,15 @@ def dead_uid_is_resurrected_by_a_duplicate() -> list[Patch]:
 def unknown_below_the_floor_is_created() -> list[Patch]:
     """The floor is not asked whether an unknown UID is a deleted one."""
     right = rules.decide
-    return [(rules, "decide", lambda known, event, stream: right(known, event, replace(stream, floor=None)))]
+    return [(rules, "decide", lambda known, event, stream, _: right(known, event, replace(stream, floor=None)))]
 
 
 def list_item_is_not_labelled() -> list[Patch]:
     """What a list shows newer than known is UPDATED like any event."""
     right = rules.decide
 
-    def decide(known: Any, event: Any, stream: Any) -> Any:
-        outcome = right(known, event, stream)
+    def decide(known: Any, event: Any, stream: Any, beside: str | None = None) -> Any:
+        outcome = right(known, event, stream, beside)
         return replace(outcome, gap=None) if outcome.gap and outcome.gap.cause is Cause.RELIST_WINDOW else outcome
 
     return [(rules, "decide", decide)]
