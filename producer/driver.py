@@ -7,6 +7,7 @@ cancelled one, alarms that ring. It waits where the sink waits, which holds the 
 from __future__ import annotations
 
 import logging
+import queue
 import random
 import threading
 import time
@@ -25,6 +26,7 @@ from producer.publisher import Publisher
 from producer.signals import (
     Alarm,
     AuditDue,
+    Back,
     Cancel,
     Checkpoint,
     Count,
@@ -32,6 +34,7 @@ from producer.signals import (
     Input,
     Lane,
     Mark,
+    Moved,
     Output,
     ProgressDue,
     Publish,
@@ -73,24 +76,24 @@ class Driver(threading.Thread):
         self._publisher = publisher
         self._metrics = metrics
         self._progress = progress
+        self._moves: queue.SimpleQueue[Target] = queue.SimpleQueue()
         self._mailbox: Mailbox[Delivery] = Mailbox(MAILBOX_BYTES)
         self._lanes = {lane: LaneRunner(lane, cluster, self._mailbox, recall) for lane in Lane}
         self._alarms: dict[type[Any], tuple[float, Input]] = {}
         self._killed = False
         self._listed = 0
         self._heard = time.monotonic()
-        self._labels = {"resource": target.kind.name, "scope": target.namespace, "session": machine.id}
+        self.labels = {"resource": target.kind.name, "scope": target.namespace, "session": machine.id}
 
     # --- for the service's thread ----------------------------------------------------------------------------------
 
     def order(self, *inputs: Input) -> None:
-        """Hand over Start, Gone, Back, AuditDue or Stop; returns at once."""
+        """Hand over Start, Gone, AuditDue, Overtaken or Stop; returns at once. Moved and Back go through `retarget`."""
         self._mailbox.post(Delivery(None, 0, inputs))
 
     def retarget(self, target: Target, moved: Input) -> None:
         """Ask for another API version of the same resource from now on."""
-        self._publisher.move(target.kind.version)
-        self.target = target
+        self._moves.put(target)
         self.order(moved)
 
     def kill(self) -> None:
@@ -173,6 +176,10 @@ class Driver(threading.Thread):
     def _step(self, signal: Input) -> None:
         if self._machine.phase is Phase.STOPPED and not isinstance(signal, Stop):
             return
+        if isinstance(signal, Moved | Back):
+            # Not when it is ordered: answers of the old version that wait here must not bear the name of the new one.
+            self.target = self._moves.get_nowait()
+            self._publisher.move(self.target.kind.version)
         before = self._machine.phase
         self._machine, outputs = session.step(self._machine, signal)
         if self._machine.phase is not before:
@@ -189,14 +196,14 @@ class Driver(threading.Thread):
                 self._publisher.publish(out)
             case Mark():
                 level = logging.DEBUG if out.type is EventType.PROGRESS else logging.INFO
-                labels = {**self._labels, "version": out.rv}
+                labels = {**self.labels, "version": out.rv}
                 why = out.detail or (out.relist.reason if out.relist else "")
                 log.log(level, "%s %s at %s %s", self.name, out.type, out.rv, why, extra=labels)
                 self._publisher.mark(out)
             case Checkpoint():
                 self._publisher.checkpoint(out)
             case EpochBegun():
-                log.warning("%s: the server was restored, epoch %d begins", self.name, out.epoch, extra=self._labels)
+                log.warning("%s: the server was restored, epoch %d begins", self.name, out.epoch, extra=self.labels)
                 self._publisher.begin_epoch(out)
             case PublishAbsent():
                 self._publisher.publish_absent(out)
@@ -213,7 +220,7 @@ class Driver(threading.Thread):
     def _entered(self, before: Phase, signal: Input) -> None:
         phase = self._machine.phase
         self._metrics.phase(phase)
-        log.debug("%s %s -> %s by %s", self.name, before, phase, type(signal).__name__, extra=self._labels)
+        log.debug("%s %s -> %s by %s", self.name, before, phase, type(signal).__name__, extra=self.labels)
         if phase is Phase.LISTING or before is Phase.LISTING:
             self._listed = 0
 

@@ -20,6 +20,7 @@ from kubecdc.start import BEGINNING, Start, Where
 from kubecdc.wire import Header
 from producer.errors import SinkFailed
 from producer.settings import KafkaSettings
+from producer.sink import Place
 
 log = logging.getLogger(__name__)
 
@@ -55,7 +56,6 @@ class KafkaSink:
             }
         )
         self._failure: str | None = None
-        self._read_from = BEGINNING
         self._waiting_positions: dict[bytes, bytes] = {}
         self._lock = threading.Lock()
         self._closed = threading.Event()
@@ -67,17 +67,20 @@ class KafkaSink:
         """Partition count of the events topic."""
         return self._partitions
 
-    def positions(self) -> Iterator[tuple[str, bytes | None]]:
-        """Read on in the positions topic to its end. Raises Unreachable when that does not get on."""
+    def positions(self, since: Place | None) -> tuple[list[tuple[str, bytes | None]], Place]:
+        """Read the positions topic to its end. Raises Unreachable when that does not get on."""
         settings = self._settings
+        begin = BEGINNING if since is None else Start(Where.OFFSETS, offsets=since)
         reader = kafka.TopicReader(
-            settings.bootstrap, self._names.positions, self._read_from, follow=False, properties=settings.properties
+            settings.bootstrap, self._names.positions, begin, follow=False, properties=settings.properties
         )
+        found = []
         try:
             while not reader.done:
-                for record in reader.poll(POLL_S):
-                    yield (record.key or b"").decode("utf-8", "replace"), record.value
-            self._read_from = Start(Where.OFFSETS, offsets=dict(reader.positions))
+                found += [
+                    ((record.key or b"").decode("utf-8", "replace"), record.value) for record in reader.poll(POLL_S)
+                ]
+            return found, dict(reader.positions)
         finally:
             reader.close()
 

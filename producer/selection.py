@@ -181,6 +181,13 @@ def vanished(before: Discovery, now: Discovery) -> bool:
     return any(info.key not in served and info.group not in unread for info in before.resources)
 
 
+def unserved(discovery: Discovery, kinds: Iterable[tuple[str, str]]) -> frozenset[tuple[str, str]]:
+    """Which of these kinds have no version that can be followed. Groups that could not be read tell nothing."""
+    unread = {group_version.rpartition("/")[0] for group_version in discovery.unreadable}
+    served = _one_version_each(discovery).keys()
+    return frozenset(key for key in kinds if key not in served and key[0] not in unread)
+
+
 def diff(old: Selection, new: Selection, discovery: Discovery) -> SelectionDiff:
     """Compare two selections. What belongs to a group that could not be read is neither gone nor moved."""
     before = {info.key: info for info in old.resources}

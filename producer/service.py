@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import logging
 import queue
-import secrets
 import threading
 import time
 from collections.abc import Sequence
@@ -19,18 +18,13 @@ from functools import partial
 from kubecdc import errors, wire
 from kubecdc.codec import Codec, SchemaIds
 from kubecdc.records import Position, RawEvent
-from producer import session
 from producer.cluster import Cluster
-from producer.convert import Context
 from producer.driver import Driver, begin
 from producer.errors import SessionFailed
-from producer.lanes import Target
-from producer.metrics import Metrics, StreamMetrics
+from producer.metrics import Metrics
 from producer.past import Past
-from producer.progress import ListProgress
-from producer.publisher import Publisher
-from producer.redact import Redactor, parse_rules
-from producer.selection import Discovery, ResourceInfo, Selection, choose, diff, vanished
+from producer.selection import Discovery, ResourceInfo, Selection, choose, diff, unserved, vanished
+from producer.sessions import Sessions
 from producer.settings import ProducerSettings, WatchSettings
 from producer.signals import AuditDue, Back, Gone, Moved, Stop
 from producer.sink import Sink
@@ -45,11 +39,6 @@ TURN_S = 0.1
 CONFIRM_S = 2.0
 Key = tuple[str, str, str]  # group, resource, scope
 News = Discovery | Exception | None  # of the thread that looks; an exception has ended it, None: positions were read
-
-
-def now_ms() -> int:
-    """Wall clock in epoch milliseconds, for `observed_at`."""
-    return time.time_ns() // 1_000_000
 
 
 def scopes(info: ResourceInfo, namespaces: Sequence[str]) -> Sequence[str]:
@@ -89,11 +78,7 @@ class Producer:
         self._codecs = (Codec(topics[0], registry), Codec(topics[1], registry))
         self._state = Codec("", registry)
         self._past = Past(sink.state, self._state, {})
-        self._redactor = Redactor(
-            settings.redaction.key or secrets.token_bytes(32), parse_rules(settings.redaction.rules)
-        )
-        self._progress = ListProgress()
-        self._run_id = secrets.token_hex(6)
+        self._sessions = Sessions(cluster, sink, settings, self.metrics, self._codecs)
         self._drivers: dict[Key, Driver] = {}
         self._parked: set[Key] = set()
         self._selection = Selection(())
@@ -140,14 +125,17 @@ class Producer:
         for codec, record in zip(self._codecs, (RawEvent, Position), strict=True):
             codec.register(record)
         self._streamed = self._may_stream()
+        self._positions.refresh()
         discovery, selection = _chosen(self._cluster, self._watch)
-        if selection.problems and not stop.wait(CONFIRM_S):  # a server that has just started lacks whole groups
+        missing = selection.problems or self._unserved(discovery)
+        if missing and not stop.wait(CONFIRM_S):  # a server that has just started lacks whole groups
             discovery, selection = _chosen(self._cluster, self._watch)
         if selection.problems:
             raise errors.Misconfigured(*selection.problems)
         for sentence in selection.awaited:
             log.warning("%s", sentence)
-        self._positions.refresh()
+        for position in self._unserved(discovery):
+            self._sessions.tell_unserved(position)
         self._past = Past(self._sink.state, self._state, self._positions.epochs())
         self._selection = selection
         for kind in selection.resources:
@@ -160,6 +148,12 @@ class Producer:
             self._supervise(stop, found)
         finally:
             self._end()
+
+    def _unserved(self, discovery: Discovery) -> list[Position]:
+        """Positions of kinds that were followed once, by whomever, and that nobody can follow now."""
+        ours = [position for position in self._positions.all().values() if position.cluster == self._cluster.name]
+        gone = unserved(discovery, [(position.group, position.resource) for position in ours])
+        return [position for position in ours if (position.group, position.resource) in gone]
 
     def _may_stream(self) -> bool:
         if self._watch.watchlist == "auto":
@@ -226,7 +220,7 @@ class Producer:
             resources[info.key] = info
             log.info("%s is read as %s from now on", info.name, info.group_version)
             for key in self._keys(info):
-                self._drivers[key].retarget(self._target(info, key[2]), Moved())
+                self._drivers[key].retarget(self._sessions.target(info, key[2]), Moved())
         for info in changes.appeared:
             resources[info.key] = info
             self._appeared(info)
@@ -235,49 +229,28 @@ class Producer:
     def _keys(self, info: ResourceInfo) -> list[Key]:
         return [key for key in self._drivers if key[:2] == info.key]
 
-    def _target(self, info: ResourceInfo, scope: str) -> Target:
-        return Target(info, scope, self._watch.page_size)
-
     def _appeared(self, info: ResourceInfo) -> None:
         for scope in scopes(info, self._watch.namespaces):
             key = (*info.key, scope)
             if key in self._parked:
                 self._parked.discard(key)
-                self._drivers[key].retarget(self._target(info, scope), Back())
+                self._drivers[key].retarget(self._sessions.target(info, scope), Back())
             else:
                 self._drivers[key] = self._session(info, scope)
 
     def _session(self, info: ResourceInfo, scope: str) -> Driver:
-        session_id = f"{self._run_id}.{len(self._drivers)}"
-        context = Context(
-            self._cluster.name,
-            info.group,
-            info.version,
-            info.resource,
-            info.kind,
-            scope,
-            session_id,
-            self._redactor.for_kind(info.group, info.kind),
-            self._watch.max_object_bytes,
-        )
-        metrics = StreamMetrics(self.metrics, info.name, scope)
-        publisher = Publisher(context, self._sink, self._codecs, metrics, now_ms)
-        machine = session.new(session_id, self._watch, streamed=self._streamed, recalls=True)
-        stream = wire.stream_name(context.cluster, context.group, context.resource, context.scope)
-        driver = Driver(
-            machine, self._target(info, scope), self._cluster, publisher, metrics,
-            progress=self._progress, recall=partial(self._past.recall, stream),
-        )  # fmt: skip
-        labels = {"resource": info.name, "scope": scope, "session": session_id}
+        stream = wire.stream_name(self._cluster.name, info.group, info.resource, scope)
+        recall = partial(self._past.recall, stream)
+        driver = self._sessions.driver(info, scope, streamed=self._streamed, recall=recall)
         start = self._positions.start(stream)
         began = f"after {start.rv}" if start.rv else "with a list"
-        log.info("%s starts %s", driver.name, began, extra=labels | {"version": start.rv})
+        log.info("%s starts %s", driver.name, began, extra={**driver.labels, "version": start.rv})
         begin(driver, start)
         return driver
 
     def _end(self) -> None:
         """Stop all sessions; what is not acknowledged in time will be read again at the next start."""
-        self._progress.close()
+        self._sessions.close()
         drivers = list(self._drivers.values())
         if not self._killed.is_set():
             deadline = time.monotonic() + STOP_S

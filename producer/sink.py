@@ -6,10 +6,12 @@ acknowledgements, and neither sessions nor records.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol
 
 from kubecdc.wire import Header
+
+Place = Mapping[int, int]  # offsets by partition
 
 
 class Sink(Protocol):
@@ -19,11 +21,11 @@ class Sink(Protocol):
     def partitions(self) -> int:
         """Partition count of the events topic."""
 
-    def positions(self) -> Iterable[tuple[str, bytes | None]]:
-        """Stored positions by `wire.stream_name`, oldest first; None takes a position back.
+    def positions(self, since: Place | None) -> tuple[Iterable[tuple[str, bytes | None]], Place]:
+        """Stored positions by `wire.stream_name`, oldest first, and where the next call goes on.
 
-        The first call gives all that are there, a later one at least what has been stored since, by whomever. Raises
-        Unreachable when they cannot be read to their end.
+        All that are there, or at least what has been stored after `since`, by whomever; None takes a position back.
+        Raises Unreachable when they cannot be read to their end.
         """
 
     def state(self) -> Iterable[tuple[bytes, bytes | None]]:

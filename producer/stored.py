@@ -16,21 +16,26 @@ from kubecdc.errors import Undecodable
 from kubecdc.records import Position
 from kubecdc.versions import order, well_formed
 from producer.signals import Overtaken, Start
+from producer.sink import Place
 
 log = logging.getLogger(__name__)
 
+Read = Callable[[Place | None], tuple[Iterable[tuple[str, bytes | None]], Place]]
+
 
 class StoredPositions:
-    """`read` is that of a `producer.sink.Sink`: what was stored, and at each call what has been stored since."""
+    """`read` is the `positions` of a `producer.sink.Sink`."""
 
-    def __init__(self, read: Callable[[], Iterable[tuple[str, bytes | None]]], codec: Codec) -> None:
+    def __init__(self, read: Read, codec: Codec) -> None:
         self._read = read
         self._codec = codec
+        self._place: Place | None = None
         self._furthest: dict[str, Position] = {}  # by key, so that a position taken back leaves the epoch begun
 
     def refresh(self) -> None:
         """Take over what has been stored; None takes a position back. Raises Unreachable."""
-        for key, stored in self._read():
+        records, self._place = self._read(self._place)
+        for key, stored in records:
             if stored is None:
                 self._furthest.pop(key, None)
                 continue
@@ -55,10 +60,14 @@ class StoredPositions:
             return None
         return Overtaken(position.rv or None, position.epoch)
 
+    def all(self) -> dict[str, Position]:
+        """The position of each stream."""
+        streams = {key.removeprefix(wire.EPOCH) for key in self._furthest}
+        return {stream: position for stream in streams if (position := self.of(stream)) is not None}
+
     def epochs(self) -> dict[str, int]:
         """The epoch of each stream."""
-        streams = {key.removeprefix(wire.EPOCH) for key in self._furthest}
-        return {stream: position.epoch for stream in streams if (position := self.of(stream)) is not None}
+        return {stream: position.epoch for stream, position in self.all().items()}
 
     def _decoded(self, key: str, stored: bytes) -> Position | None:
         begun = key.startswith(wire.EPOCH)

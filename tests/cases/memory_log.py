@@ -17,6 +17,7 @@ from dataclasses import dataclass
 
 from kubecdc.wire import Header
 from producer.errors import SinkFailed
+from producer.sink import Place
 
 TOPICS = ("events", "changes", "state", "positions")
 OnAck = Callable[[], None]
@@ -146,8 +147,8 @@ class MemorySink:
     def partitions(self) -> int:
         return self._log.partitions
 
-    def positions(self) -> list[tuple[str, bytes | None]]:
-        return [(key.decode(), value) for key, value in self._log.latest("positions").items()]
+    def positions(self, since: Place | None = None) -> tuple[list[tuple[str, bytes | None]], Place]:
+        return [(key.decode(), value) for key, value in self._log.latest("positions").items()], {}
 
     def state(self) -> list[tuple[bytes, bytes | None]]:
         return list(self._log.latest("state").items())

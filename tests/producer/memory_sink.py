@@ -9,6 +9,7 @@ from kubecdc.codec import Codec
 from kubecdc.records import EventType, Position, RawEvent
 from kubecdc.wire import Header
 from producer.errors import SinkFailed
+from producer.sink import Place
 
 
 class MemorySink:
@@ -25,8 +26,8 @@ class MemorySink:
         self._held: list[Callable[[], None]] | None = None
         self._lock = threading.Lock()
 
-    def positions(self) -> list[tuple[str, bytes | None]]:
-        return list(self.stored.items())
+    def positions(self, since: Place | None) -> tuple[list[tuple[str, bytes | None]], Place]:
+        return list(self.stored.items()), {}
 
     def state(self) -> list[tuple[bytes, bytes | None]]:
         return list(self.held.items())

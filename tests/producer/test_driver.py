@@ -4,24 +4,27 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from kubecdc.codec import Codec
+from kubecdc.records import EventType
 from local.sim_server import SimOptions, SimServer
 from producer import session
 from producer.cluster import Cluster
 from producer.convert import Context
 from producer.driver import Driver, begin
 from producer.errors import SessionFailed, SinkFailed
+from producer.frames import Item, Page
 from producer.lanes import Target
 from producer.metrics import Metrics, StreamMetrics
 from producer.publisher import Publisher
 from producer.redact import Redactor
 from producer.selection import ResourceInfo
 from producer.settings import ClusterSettings, WatchSettings
-from producer.signals import Start, Stop, StreamOpened
+from producer.signals import Moved, Start, Stop, StreamOpened
 from tests.producer.memory_sink import MemorySink
 
 KIND = ResourceInfo("", "v1", "configmaps", "ConfigMap", namespaced=True, verbs=frozenset({"list", "watch"}))
@@ -78,6 +81,21 @@ def test_an_epoch_that_a_session_begins_is_stored() -> None:
     begun = sink.position("__epoch__/c//configmaps/")
     assert begun is not None
     assert (begun.epoch, begun.rv) == (2, "")
+
+
+def test_answers_of_the_version_before_do_not_bear_the_name_of_the_next() -> None:
+    """Content of v1 under the name of v2 would be a CONFLICT when v2 is read."""
+    sink = MemorySink(1)
+    running = driver("http://127.0.0.1:9", sink, Metrics())
+    old = {"metadata": {"uid": "u", "name": "a", "namespace": "d", "resourceVersion": "5"}}
+    running.order(Start(None, 1), Page("10", "", None, (Item("u", "5", old),)))
+    running.retarget(Target(replace(KIND, version="v2"), "", 500), Moved())
+    running.order(Stop())
+    running.start()
+    running.join(10)
+    assert running.failed is None
+    assert [(e.type, e.version) for e in sink.events() if e.uid] == [(EventType.LISTED, "v1")]
+    assert running.target.kind.version == "v2"
 
 
 @pytest.mark.parametrize("killed", [False, True])

@@ -20,6 +20,7 @@ from producer.selection import (
     parse_core,
     parse_groups,
     parse_resources,
+    unserved,
     vanished,
 )
 
@@ -277,3 +278,10 @@ def test_no_document_crashes_it(document: Any) -> None:
 def test_no_pattern_crashes_it(pattern: str) -> None:
     chosen = choose(CLUSTER, [pattern], [])
     assert chosen.resources or chosen.problems or chosen.awaited
+
+
+def test_unserved_are_kinds_without_any_version_that_can_be_followed() -> None:
+    lone = info("things.example.io", verbs=["list"])
+    found = discovery(info("pods"), lone, unreadable=["broken.io/v1"])
+    kinds = [("", "pods"), lone.key, ("", "gone"), ("broken.io", "things")]
+    assert unserved(found, kinds) == {lone.key, ("", "gone")}

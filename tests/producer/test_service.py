@@ -23,6 +23,7 @@ from producer.errors import SessionFailed, SinkFailed
 from producer.selection import Discovery
 from producer.service import Producer
 from producer.settings import ClusterSettings, ProducerSettings, WatchSettings
+from producer.sink import Place
 from tests.producer.memory_sink import MemorySink
 
 QUICK: dict[str, Any] = {
@@ -31,6 +32,21 @@ QUICK: dict[str, Any] = {
     "backoff_max_s": 0.3,
     "discovery_interval_s": 0.2,
     "watchlist": "never",
+}
+
+
+WIDGETS: dict[str, Any] = {
+    "apiVersion": "apiextensions.k8s.io/v1",
+    "kind": "CustomResourceDefinition",
+    "metadata": {"name": "widgets.example.io"},
+    "spec": {
+        "group": "example.io",
+        "scope": "Namespaced",
+        "names": {"plural": "widgets", "singular": "widget", "kind": "Widget", "listKind": "WidgetList"},
+        "versions": [
+            {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": {"type": "object"}}}
+        ],
+    },
 }
 
 
@@ -175,9 +191,9 @@ def test_of_stored_positions_the_furthest_counts(server: SimServer, start: Calla
     rv = write(server, "a")
 
     class Several(MemorySink):
-        def positions(self) -> list[tuple[str, bytes | None]]:
+        def positions(self, since: Place | None) -> tuple[list[tuple[str, bytes | None]], Place]:
             kept = [stored(1, "999999"), stored(2, rv), stored(2, "1"), stored(1, "1000000"), b"damaged"]
-            return [("c//configmaps/", value) for value in kept]
+            return [("c//configmaps/", value) for value in kept], {}
 
     sink = Several()
     running = start(sink)
@@ -340,6 +356,32 @@ def test_a_sink_that_fails_while_nothing_is_written_ends_the_work(
     sink.failure = "no rights"
     running.thread.join(10)
     assert isinstance(running.error, SinkFailed)
+
+
+def test_a_kind_that_went_while_no_producer_ran_is_told_to_be_lost(
+    server: SimServer, start: Callable[..., Running]
+) -> None:
+    """Nothing follows it any more, so nothing else would ever say that the log knows its objects no longer (G1, G8)."""
+    definitions = server.store.kind("apiextensions.k8s.io", "customresourcedefinitions")
+    server.store.create(definitions, WIDGETS)
+    widget = {"apiVersion": "example.io/v1", "kind": "Widget", "metadata": {"name": "a"}}
+    server.store.create(server.store.kind("example.io", "widgets"), widget, namespace="default")
+    sink = MemorySink()
+    first = start(sink, resources=("*.example.io",))
+    until(first.producer.settled)
+    first.end()
+    server.store.delete(definitions, "", "widgets.example.io")
+    kept = sink.stored | {"other//pods/": Codec().encode(Position("other", "", "gone", "", 1, "5", "v1", "s", 1))}
+    sink = MemorySink(stored=kept)
+    again = start(sink, resources=("*.example.io", "configmaps"))
+    until(again.producer.settled)
+    told = [event for event in sink.events() if event.type is EventType.COVERAGE_LOST]
+    assert [(event.resource, event.version, event.epoch) for event in told] == [("widgets", "v1", 1)] * sink.partitions
+    assert again.producer.metrics.value("coverage_lost_total", resource="widgets.example.io") == 1
+    server.store.create(definitions, WIDGETS)
+    widget = {**widget, "metadata": {"name": "b"}}
+    server.store.create(server.store.kind("example.io", "widgets"), widget, namespace="default")
+    until(lambda: any(event.name == "b" for event in sink.events()))
 
 
 def test_a_discovery_that_ends_with_a_fault_of_ours_ends_the_work(server: SimServer) -> None:

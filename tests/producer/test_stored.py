@@ -9,6 +9,7 @@ import pytest
 from kubecdc.codec import Codec
 from kubecdc.records import Position, Progress
 from producer.signals import Overtaken, Start
+from producer.sink import Place
 from producer.stored import StoredPositions
 
 CODEC = Codec()
@@ -28,7 +29,7 @@ def test_the_furthest_of_the_last_epoch_counts_over_all_reads() -> None:
         [("s", at(2, "98")), ("s", at(1, "1000"))],
         [],
     ]
-    stored = StoredPositions(lambda: news.pop(0), CODEC)
+    stored = StoredPositions(lambda _: (news.pop(0), {}), CODEC)
     assert stored.of("s") is None
     for _ in range(3):
         stored.refresh()
@@ -40,7 +41,7 @@ def test_the_furthest_of_the_last_epoch_counts_over_all_reads() -> None:
 def test_an_epoch_that_has_only_begun_counts_until_it_has_a_position() -> None:
     """It has a key of its own: who has not noticed the restore goes on to store positions of the epoch before."""
     news = [[("__epoch__/s", at(2, "")), ("s", at(1, "1000"))], [("s", at(2, "5"))]]
-    stored = StoredPositions(lambda: news.pop(0), CODEC)
+    stored = StoredPositions(lambda _: (news.pop(0), {}), CODEC)
     stored.refresh()
     assert reach(stored.of("s")) == (2, "")
     stored.refresh()
@@ -49,7 +50,7 @@ def test_an_epoch_that_has_only_begun_counts_until_it_has_a_position() -> None:
 
 def test_a_session_begins_after_its_position_or_with_a_list_and_follows_later_epochs_only() -> None:
     kept = [("s", at(2, "7")), ("__epoch__/t", at(3, "")), ("t", at(2, "5"))]
-    stored = StoredPositions(lambda: kept, CODEC)
+    stored = StoredPositions(lambda _: (kept, {}), CODEC)
     stored.refresh()
     assert [stored.start(name) for name in ("s", "t", "new")] == [Start("7", 2), Start(None, 3), Start(None, 1)]
     assert [stored.overtaken("s", epoch) for epoch in (1, 2, 3)] == [Overtaken("7", 2), None, None]
@@ -57,7 +58,7 @@ def test_a_session_begins_after_its_position_or_with_a_list_and_follows_later_ep
 
 
 def test_a_position_that_was_taken_back_counts_no_more() -> None:
-    stored = StoredPositions(lambda: [("s", at(3, "5")), ("s", None), ("s", at(1, "7"))], CODEC)
+    stored = StoredPositions(lambda _: ([("s", at(3, "5")), ("s", None), ("s", at(1, "7"))], {}), CODEC)
     stored.refresh()
     assert reach(stored.of("s")) == (1, "7")
 
@@ -65,15 +66,31 @@ def test_a_position_that_was_taken_back_counts_no_more() -> None:
 def test_a_position_that_is_taken_back_leaves_the_epoch_that_has_begun() -> None:
     """In an epoch before it, all that a producer says would be stale."""
     kept = [("__epoch__/s", at(2, "")), ("s", at(2, "5")), ("s", None)]
-    stored = StoredPositions(lambda: kept, CODEC)
+    stored = StoredPositions(lambda _: (kept, {}), CODEC)
     stored.refresh()
     assert (reach(stored.of("s")), stored.epochs()) == ((2, ""), {"s": 2})
 
 
 @pytest.mark.parametrize("bad", [b"", b"damaged", CODEC.encode(Progress(1)), at(9, "007"), at(9, "")])
 def test_what_is_no_position_is_told_and_does_not_count(bad: bytes, caplog: pytest.LogCaptureFixture) -> None:
-    stored = StoredPositions(lambda: [("s", at(1, "5")), ("s", bad)], CODEC)
+    stored = StoredPositions(lambda _: ([("s", at(1, "5")), ("s", bad)], {}), CODEC)
     with caplog.at_level(logging.WARNING):
         stored.refresh()
     assert reach(stored.of("s")) == (1, "5")
     assert "a stored position of s does not count" in caplog.text
+
+
+def test_each_reading_goes_on_where_its_own_last_one_ended() -> None:
+    """A second term of office reads what its first one had read: it begins with its own eyes."""
+    log = [("s", at(2, "5")), ("s", at(2, "7")), ("t", at(1, "3"))]
+
+    def read(since: Place | None) -> tuple[list[tuple[str, bytes]], Place]:
+        begin = since[0] if since else 0
+        return log[begin : begin + 2], {0: min(begin + 2, len(log))}
+
+    for _ in range(2):
+        stored = StoredPositions(read, CODEC)
+        stored.refresh()
+        assert (reach(stored.of("s")), stored.of("t")) == ((2, "7"), None)
+        stored.refresh()
+        assert {name: reach(position) for name, position in stored.all().items()} == {"s": (2, "7"), "t": (1, "3")}

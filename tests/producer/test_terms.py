@@ -16,16 +16,20 @@ from typing import Any
 
 import pytest
 
-from kubecdc import kafka, topics
+from kubecdc import kafka, topics, wire
+from kubecdc.codec import Codec
 from kubecdc.errors import Misconfigured
-from kubecdc.records import EventType
+from kubecdc.records import EventType, Position, RawEvent
+from kubecdc.start import BEGINNING
 from local import children, ports
 from local.broker import Broker
 from local.sim_server import SimServer
 from producer.cluster import Cluster
+from producer.kafka import KafkaSink
 from producer.metrics import Metrics
 from producer.service import Producer
-from producer.settings import ClusterSettings, ElectionSettings, ProducerSettings, WatchSettings
+from producer.settings import ClusterSettings, ElectionSettings, KafkaSettings, ProducerSettings, WatchSettings
+from producer.sink import Sink
 from producer.terms import Terms
 from tests.producer.front import Front
 from tests.producer.judged import assert_holds, truth_of
@@ -51,7 +55,7 @@ def write(server: SimServer, name: str) -> str:
 class Candidate:
     """Terms of one candidate in a thread of its own."""
 
-    def __init__(self, url: str, sink: MemorySink) -> None:
+    def __init__(self, url: str, sink: Sink) -> None:
         cluster, self.metrics, self.made = Cluster(ClusterSettings("c", server=url)), Metrics(), 0
         watch = WatchSettings(("configmaps",), progress_interval_s=0.1, backoff_min_s=0.05, watchlist="never")
 
@@ -82,10 +86,10 @@ class Candidate:
 
 
 @pytest.fixture
-def stand() -> Iterator[Callable[[str, MemorySink], Candidate]]:
+def stand() -> Iterator[Callable[[str, Sink], Candidate]]:
     begun: list[Candidate] = []
 
-    def begin(url: str, sink: MemorySink) -> Candidate:
+    def begin(url: str, sink: Sink) -> Candidate:
         begun.append(Candidate(url, sink))
         return begun[-1]
 
@@ -132,6 +136,50 @@ def test_whoever_cannot_renew_stops_and_may_be_elected_again(stand: Callable[...
         until(lambda: one.made == 2)
         one.end()
         assert one.error is None
+
+
+def test_a_second_term_resumes_where_the_log_stands_and_stays_in_its_epoch(
+    kafka_broker: Broker, stand: Callable[..., Candidate]
+) -> None:
+    """The sink outlives a term: what the first had read of the positions topic, the second must read again."""
+    prefix = f"terms{uuid.uuid4().hex[:8]}"
+    kafka.create_topics(kafka_broker.bootstrap, topics.table(prefix, PARTITIONS, 1))
+    sink = KafkaSink(KafkaSettings(kafka_broker.bootstrap, prefix))
+    with SimServer() as server:
+        write(server, "a")
+        begun = Position("c", "", "configmaps", "", 7, "", "v1", "earlier", 1)
+        sink.store_now(wire.epoch_key("c//configmaps/"), Codec().encode(begun))
+        one = stand(server.url, sink)
+        until(lambda: sink.positions(None)[0][1:])
+        take_lease(server)
+        until(lambda: one.terms._producer is None)
+        until(lambda: one.made == 2)  # nobody renews it
+        rv = write(server, "b")
+        until(lambda: any(event.rv == rv for event in events_of(sink, prefix, kafka_broker)))
+        found = events_of(sink, prefix, kafka_broker)
+        one.end()
+    sink.close()
+    assert {event.epoch for event in found} == {7}
+    later = [event.type for event in found if event.session != found[0].session]
+    assert EventType.RESUMED in later
+    assert EventType.LISTED not in later
+
+
+def take_lease(server: SimServer) -> None:
+    """Somebody else writes that the lease is theirs."""
+    leases = server.store.kind("coordination.k8s.io", "leases")
+    lease = server.store.get(leases, "default", QUICK.name)
+    server.store.update(leases, {**lease, "spec": {**lease["spec"], "holderIdentity": "another"}}, namespace="default")
+
+
+def events_of(sink: KafkaSink, prefix: str, broker: Broker) -> list[RawEvent]:
+    assert sink.flush(20)
+    reader = kafka.TopicReader(broker.bootstrap, f"{prefix}.events", BEGINNING, follow=False)
+    found: list[RawEvent] = []
+    while not reader.done:
+        found += [Codec().decode(record.value) for record in reader.poll(0.1) if record.value is not None]
+    reader.close()
+    return found
 
 
 def test_a_lease_that_can_never_be_had_is_one_clear_error(stand: Callable[..., Candidate]) -> None:

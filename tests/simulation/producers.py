@@ -282,7 +282,7 @@ class Process:
         self.frozen = False
         self._backlog: list[Callable[[], None]] = []
         self.drivers: list[Driver] = []
-        self.positions = StoredPositions(tuple, CODEC)  # type: ignore[arg-type]  # references for bytes
+        self.positions = StoredPositions(lambda _: ((), {}), CODEC)  # type: ignore[arg-type]  # references for bytes
 
     @property
     def run(self) -> str:

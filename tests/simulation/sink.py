@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from kubecdc.errors import Unreachable
 from kubecdc.records import EventType, Position, RawEvent
+from producer.sink import Place
 from tests.simulation.log import Codec, Ref
 
 if TYPE_CHECKING:
@@ -39,8 +40,8 @@ class Sink:
     def partitions(self) -> int:
         return self._simulation.plan.partitions
 
-    def positions(self) -> Iterator[tuple[str, Ref | None]]:
-        return ((stream, Ref(position)) for stream, position in sorted(self._simulation.log.positions.items()))
+    def positions(self, since: Place | None) -> tuple[list[tuple[str, Ref | None]], Place]:
+        return [(stream, Ref(position)) for stream, position in sorted(self._simulation.log.positions.items())], {}
 
     def state(self) -> Iterator[tuple[bytes, Ref | None]]:
         """What workers have committed. Raises Unreachable while a broker is away."""
