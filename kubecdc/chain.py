@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from kubecdc.records import Cause, Change, Op
-from kubecdc.versions import newer, well_formed
+from kubecdc.versions import newer, order, well_formed
 
 OBJECT_OPS = frozenset({Op.CREATED, Op.UPDATED, Op.DELETED, Op.SNAPSHOT})
 ENDED_MAX = 10_000  # lives that are over, remembered to notice one that goes on
@@ -32,6 +32,7 @@ class Kind(StrEnum):
     COVERAGE = "coverage"
     COUNT = "count"
     VALUE = "value"
+    HISTORY = "history"
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +130,10 @@ class Chain:
         return breaks
 
     def _after_end(self, entry: Entry, change: Change, life: _Life, *, proven: bool) -> list[Break]:
+        at, ended = (change.epoch, *order(change.rv or "")), (life.epoch, *order(life.rv))
+        if change.seq == 1 and at <= ended and not _returns(change):
+            told = f"{_name(change)} begins again at {change.epoch}/{change.rv}, it ended at {life.epoch}/{life.rv}"
+            return [_broken(Kind.ORDER, entry, told)]
         if change.seq == 1 or (_returns(change) and change.seq == life.seq + 1) or not proven:
             return []
         told = f"{_name(change)} goes on with seq {change.seq} after it ended with {life.seq}"

@@ -21,7 +21,7 @@ from fastavro import schema as avro_schema
 
 from kubecdc import records
 from kubecdc.compiled import Compiler, Read, Write
-from kubecdc.errors import KubecdcError, Undecodable
+from kubecdc.errors import KubecdcError, Misconfigured, Undecodable
 
 SCHEMA_FILES = {
     records.RawEvent: "raw_event",
@@ -88,6 +88,17 @@ def _resolved(form: _Format, writer: dict[str, Any], body: bytes) -> bytes:
     return again.getvalue() + stream.read()  # what is left over shows as such
 
 
+def _is_ours(body: bytes) -> bool:
+    """Whether it is the body of some record of ours, to the last byte. Progress is a single number: anything may be."""
+    for form in (form for form in FORMATS.values() if form.cls is not records.Progress):
+        try:
+            if form.read(body, 0)[1] == len(body):
+                return True
+        except Exception:  # noqa: BLE001, S112 - whatever these bytes are, they are not this record
+            continue
+    return False
+
+
 def _unreadable(error: Exception) -> Undecodable:
     return Undecodable(f"not a record of ours: {type(error).__name__}: {error}"[:300])
 
@@ -127,7 +138,8 @@ class Codec:
     def decode(self, data: bytes) -> Any:
         """Return the record. Raises Undecodable with the reason, whatever the bytes are.
 
-        Unreachable is raised where a Schema Registry that is needed does not answer: the record may be sound.
+        Not where the record is sound: Unreachable is raised when a Schema Registry that is needed does not answer, and
+        Misconfigured for a record of ours in the framing of a registry, when none is configured.
         """
         try:
             form, data, start = self._located(data)
@@ -171,14 +183,15 @@ class Codec:
             raise Undecodable(f"unknown schema fingerprint {data[2:10].hex()}")
         if data[:1] != CONFLUENT or len(data) <= 5:
             raise Undecodable(f"unknown framing, first bytes {data[:2].hex() or '(none)'}")
-        form, writer = self._by_registry(int.from_bytes(data[1:5], "big"))
+        form, writer = self._by_registry(int.from_bytes(data[1:5], "big"), data[5:])
         return (form, data, 5) if writer is form.schema else (form, _resolved(form, writer, data[5:]), 0)
 
-    def _by_registry(self, schema_id: int) -> tuple[_Format, dict[str, Any]]:
+    def _by_registry(self, schema_id: int, body: bytes) -> tuple[_Format, dict[str, Any]]:
         known = self._by_id.get(schema_id)
         if known is None:
             if self._registry is None:
-                raise Undecodable(f"written with Schema Registry id {schema_id}: set --schema-registry to read it")
+                told = f"written with Schema Registry id {schema_id}: set --schema-registry to read it"
+                raise Misconfigured(told) if _is_ours(body) else Undecodable(told)
             writer = json.loads(self._registry.schema_of(schema_id))
             name = str(writer.get("name", "")).rpartition(".")[2]
             form = next((form for cls, form in FORMATS.items() if cls.__name__ == name), None)

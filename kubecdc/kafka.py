@@ -6,7 +6,7 @@ It decides nothing about records. Every call ends in seconds when the broker doe
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -274,6 +274,14 @@ class TopicReader:
     def whole(self) -> frozenset[int]:
         """Partitions whose very first record, offset 0, is where reading began."""
         return self._whole
+
+    def behind(self, offsets: Mapping[int, int]) -> dict[int, int]:
+        """Positions before these offsets, where records come after them."""
+        return {
+            partition: offset
+            for partition, offset in self.positions.items()
+            if offset < min(offsets[partition], self._bounds[partition][1])
+        }
 
     @property
     def done(self) -> bool:

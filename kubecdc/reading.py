@@ -84,7 +84,8 @@ class Subscription:
 
     Tombstones are hidden, everything else is given as it lies in the log. A break of a UID's seq chain or of a
     stream's coverage is found before the record after it is given: "raise" ends the iteration with ChainBroken,
-    "report" logs a warning and keeps it in `breaks`, a function is called with it.
+    "report" logs a warning and keeps it in `breaks`, a function is called with it. Positions of a reader that was away
+    for longer than the history window are a break as well: begin from the beginning, or from `state`.
     """
 
     def __init__(self, source: Source, start: Start, *, follow: bool, on_break: OnBreak, match: Match) -> None:
@@ -110,6 +111,7 @@ class Subscription:
         self._closed = False
         self.positions: dict[int, int] = dict(self._reader.positions)
         self.breaks: list[Break] = []
+        self._stale = deque(self._reader.behind(self.history.offsets).items() if start.offsets else ())
 
     @property
     def partitions(self) -> int:
@@ -173,6 +175,10 @@ class Subscription:
 
     def _next(self) -> Entry | None:
         """Decode and examine the record that is next; None for one that nobody can read."""
+        while self._stale:
+            partition, offset = self._stale.popleft()
+            told = f"what followed it may have been compacted since, deletes too: {self.history}"
+            self._broken(Break(Kind.HISTORY, partition, offset, told))
         stored = self._waiting.popleft()
         place = stored.partition, stored.offset
         entry = None

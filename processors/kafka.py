@@ -232,7 +232,8 @@ class Writer:
         self._producer = Producer(
             {
                 **base(settings),
-                "transactional.id": f"{settings.app}-{partition}",
+                # Of the topics, not of the group: with one --app beside another, both would write everything.
+                "transactional.id": f"{settings.prefix}-{partition}",
                 "transaction.timeout.ms": TRANSACTION_TIMEOUT_MS,
                 "compression.type": "zstd",
                 "message.max.bytes": topics.MAX_MESSAGE_BYTES,

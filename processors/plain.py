@@ -70,6 +70,7 @@ class Worker:
         if out_of_range:
             raise Stop(CUT_OFF.format(sorted(out_of_range)))
         if batches:
+            # As of now, not before the poll: it may have assigned partitions, whose first records nobody reads again.
             self.tasks.process(batches, self.tasks.owned())
 
     def _assigned(self, partitions: list[int]) -> dict[int, int]:

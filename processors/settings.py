@@ -15,9 +15,7 @@ from kubecdc.settings import BOOTSTRAP, KAFKA_PROPERTY, PREFIX, SCHEMA_REGISTRY,
 
 TABLE = "process"
 SESSION_TIMEOUT_MIN_S = 6.0  # the least that a broker takes by default (group.min.session.timeout.ms)
-APP = Option(
-    "app", kinds.prefix, help="Name of consumer group and transactional ids, one per prefix.  Default: the prefix."
-)
+APP = Option("app", kinds.prefix, help="Name of the consumer group, one per prefix.  Default: the prefix.")
 OPTIONS = (
     BOOTSTRAP,
     PREFIX,
@@ -47,7 +45,7 @@ OPTIONS = (
 class KafkaSettings:
     """Which Kafka, and under which names.
 
-    `app` names the consumer group and, with the partition, the transactional ids: workers of one prefix share it.
+    `app` names the consumer group: workers of one prefix share it. Those of another group fence them, and are fenced.
     `properties` are further settings of librdkafka, such as those for TLS and SASL. `group_instance_id` makes a static
     member of the group. Of two living workers with the same one the plain loop ends the older; Faust's client does not
     tell the broker its name with each heartbeat, so there they take the partitions from each other until one is fenced.

@@ -127,6 +127,7 @@ class PartitionTask:
                     memory.load(key, self._state.decode(value))
             except Undecodable as error:
                 raise self._damaged(key, error) from error
+        self._check_source(memory)
         memory.truncated(self._cluster.low_watermark(self._cluster.names.events, self.partition))
         self._memory, self._acknowledged, self._recovered = memory, memory.next_offset, True
         self._metrics.uids.labels(str(self.partition)).set(memory.uids)
@@ -156,6 +157,17 @@ class PartitionTask:
                 f"{names.state} [{self.partition}] has no {PROGRESS_KEY.decode()} although the partition was processed"
                 " before: the state topic was truncated or made anew, and going on would write changes twice: stop all"
                 " workers and run `kubecdc rebuild-state`, which makes it anew from the changes topic"
+            )
+
+    def _check_source(self, memory: Partition) -> None:
+        """A source that ends before what was read of it is another one: its offsets mean other records."""
+        events = self._cluster.names.events
+        end = self._cluster.high_watermarks(events, (self.partition,))[self.partition]
+        if end < memory.next_offset:
+            raise Stop(
+                f"{events} [{self.partition}] ends at offset {end}, and was processed up to {memory.next_offset}: it"
+                " was made anew, or has lost its end; going on would skip what is new in it: stop all producers and"
+                " workers and begin under another --prefix, or delete all four topics of this one"
             )
 
     def _start_again(self, error: Exception, attempt: int) -> None:

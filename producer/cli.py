@@ -40,7 +40,7 @@ def run(options: Options) -> None:
     cluster.version()
     chosen = options.producer
     if chosen.redaction.key is None:
-        key = kept_key(options.cluster.name)
+        key = kept_key(cluster.name)
         chosen = replace(chosen, redaction=replace(chosen.redaction, key=key))
     registry = _registry(options.kafka.schema_registry)
     sink = KafkaSink(options.kafka)

@@ -38,6 +38,7 @@ WATCH_TIMEOUT_S = (300, 600)  # as client-go asks for; spread, so that streams d
 CHUNK_BYTES = 256 * 1024
 # Errors that come before an answer does. `BadStatusLine` and its like quote what they could not read.
 _UNANSWERED = (OSError, exceptions.TimeoutError, exceptions.SSLError, exceptions.ProxyError)
+DEFAULT_NAME = "default"  # of a cluster that no context names
 _HEADERS = {"Accept": "application/json", "User-Agent": "kubecdc"}
 
 
@@ -77,8 +78,8 @@ class Cluster:
         self._inactivity_s = inactivity_s
         self._connect_s = connect_s
         self._lock = threading.Lock()
-        self._load()
-        self.name = settings.name
+        found = self._load()
+        self.name = (settings.name or found).replace("/", "_")
 
     @property
     def host(self) -> str:
@@ -223,13 +224,15 @@ class Cluster:
 
     # --- configuration and credentials ---------------------------------------------------------------------------
 
-    def _load(self) -> None:
-        configuration = _configuration(self._settings)
+    def _load(self) -> str:
+        """Set up, and return what the configuration calls the cluster."""
+        configuration, name = _configuration(self._settings)
         configuration.connection_pool_maxsize = POOL_CONNECTIONS
         configuration.socket_options = _socket_options()
         self._configuration = configuration
         self._pool = rest.RESTClientObject(configuration).pool_manager
         self._loaded = time.monotonic()
+        return name
 
     def _authorization(self) -> dict[str, str]:
         token_file = self._settings.token_file
@@ -255,27 +258,31 @@ class Cluster:
                 return
             self._loaded = time.monotonic()
             with contextlib.suppress(errors.Misconfigured):  # keep what there was; the 401s go on and are counted
-                fresh = _configuration(self._settings)
+                fresh, _ = _configuration(self._settings)
                 self._configuration.api_key = fresh.api_key
                 self._configuration.refresh_api_key_hook = fresh.refresh_api_key_hook
 
 
-def _configuration(settings: ClusterSettings) -> client.Configuration:
-    configuration = client.Configuration()
+def _configuration(settings: ClusterSettings) -> tuple[client.Configuration, str]:
+    """The configuration, and the name of the context that it is of."""
+    configuration, name = client.Configuration(), DEFAULT_NAME
     if settings.server is not None:
         configuration.host = settings.server
     else:
         try:
-            _load_found(settings, configuration)
+            name = _load_found(settings, configuration)
         except (config.ConfigException, OSError, ValueError, KeyError, TypeError) as error:
             raise errors.Misconfigured(_unusable(settings, error)) from error
     if settings.ca_file is not None:
         configuration.ssl_ca_cert = str(settings.ca_file)
-    return configuration
+    return configuration, name
 
 
-def _load_found(settings: ClusterSettings, configuration: client.Configuration) -> None:
-    """Use the kubeconfig that was named; without one the pod's own account, then the usual kubeconfig."""
+def _load_found(settings: ClusterSettings, configuration: client.Configuration) -> str:
+    """Use the kubeconfig that was named; without one the pod's own account, then the usual kubeconfig.
+
+    Returns the context's name, which a pod has none of.
+    """
     named = settings.kubeconfig is not None or settings.context is not None
     if not named:
         try:
@@ -283,11 +290,15 @@ def _load_found(settings: ClusterSettings, configuration: client.Configuration) 
         except config.ConfigException:
             pass
         else:
-            return
+            return DEFAULT_NAME
     file = str(settings.kubeconfig) if settings.kubeconfig is not None else None
     config.load_kube_config(  # type: ignore[no-untyped-call]  # the client ships partial types
         config_file=file, context=settings.context, client_configuration=configuration
     )
+    if settings.context is not None:
+        return settings.context
+    _, current = config.list_kube_config_contexts(config_file=file)  # type: ignore[no-untyped-call]  # as above
+    return str(current["name"])
 
 
 def _unusable(settings: ClusterSettings, error: Exception) -> str:

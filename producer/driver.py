@@ -119,8 +119,9 @@ class Driver(threading.Thread):
         return self._machine.versions.safe is not None or self._machine.lost
 
     def current(self) -> bool:
-        """The server has been heard of lately, and its watch is quiet rather than mute; parked, there is none to hear.
+        """The server has served something lately, and its watch is quiet rather than mute.
 
+        A kind that is parked has none to hear.
         Bookmarks tell a quiet watch from a mute one; where a server sends none, an accepted watch has to do.
         """
         rules, machine = self._machine.rules, self._machine
@@ -169,7 +170,7 @@ class Driver(threading.Thread):
             if self._killed or (lane is not None and delivery.number != self._lanes[lane].number):
                 return
             self._step(signal)
-        if lane is not None and not isinstance(delivery.inputs[-1], Unreachable | StreamEnded):
+        if lane is not None and not isinstance(delivery.inputs[-1], Unreachable | StreamEnded | frames.ServerError):
             self._heard = time.monotonic()
             self._metrics.frame()
 

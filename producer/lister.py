@@ -45,9 +45,9 @@ class Lister:
     """Lists of one API server. Raises Misconfigured when there is no usable configuration."""
 
     def __init__(self, values: Mapping[str, Any]) -> None:
-        self.cluster = str(values["cluster"] or values["context"] or options.DEFAULT_CLUSTER).replace("/", "_")
         place = {name: values[name] for name in ("server", "kubeconfig", "context", "token_file", "ca_file")}
-        self._server = Cluster(ClusterSettings(self.cluster, **place))
+        self._server = Cluster(ClusterSettings(values["cluster"] or "", **place))
+        self.cluster = self._server.name
         key = options.redaction_key(values) or kept_key(self.cluster)
         if key is None:
             raise Misconfigured("no redaction key: give the producer's --redaction-key-file")

@@ -13,6 +13,7 @@ from typing import Any
 from kubecdc import kinds
 from kubecdc.errors import Misconfigured
 from kubecdc.settings import BOOTSTRAP, KAFKA_PROPERTY, PREFIX, SCHEMA_REGISTRY, Option
+from kubecdc.topics import MAX_MESSAGE_BYTES
 from producer.redact import KEY_BYTES_MAX, KEY_BYTES_MIN, parse_rules
 from producer.selection import check_patterns
 from producer.settings import (
@@ -24,8 +25,9 @@ from producer.settings import (
     WatchSettings,
 )
 
-DEFAULT_CLUSTER = "default"
 POSITIVE = kinds.integer(1)
+# With digests, managers and names a record is larger than its object, and must fit into a message.
+OBJECT_BYTES = kinds.integer(1, MAX_MESSAGE_BYTES // 2)
 
 OPTIONS = (
     BOOTSTRAP,
@@ -46,7 +48,7 @@ OPTIONS = (
     Option("redaction-key", secret=True, help="16 to 64 bytes that key the digests of secrets; not as a flag, please."),
     Option("redaction-key-file", kinds.file, help="File with that key; else one is made and kept on this machine."),
     Option("page-size", POSITIVE, 500, "Items on a page of a list."),
-    Option("max-object-bytes", POSITIVE, 1_000_000, "Larger objects are published without their content."),
+    Option("max-object-bytes", OBJECT_BYTES, 1_000_000, "Larger objects are published without their content."),
     Option("watchlist", kinds.choice("auto", "always", "never"), "auto", "Stream the first list, from 1.32 on."),
     Option("watchlist-deadline", kinds.seconds, 30.0, "Time until a streamed list must have ended."),
     Option("inactivity", kinds.seconds, 70.0, "How long an open watch may be silent."),
@@ -116,10 +118,9 @@ def build(values: Mapping[str, Any]) -> Options:
         discovery_interval_s=values["discovery_interval"],
         audit_interval_s=values["audit_interval"],
     )
-    name = values["cluster"] or values["context"] or DEFAULT_CLUSTER
     place = {field: values[field] for field in ("server", "kubeconfig", "context", "token_file", "ca_file")}
     return Options(
-        ClusterSettings(name.replace("/", "_"), **place),
+        ClusterSettings(values["cluster"] or "", **place),
         KafkaSettings(
             values["bootstrap"],
             values["prefix"],

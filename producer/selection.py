@@ -15,8 +15,12 @@ from typing import Any
 
 VERBS_NEEDED = frozenset({"list", "watch"})
 CORE_EVENTS, NEW_EVENTS = ("", "events"), ("events.k8s.io", "events")
-# Both are written all the time and say nothing that lasts; they are followed when asked for by name.
-OFF_BY_DEFAULT = frozenset({CORE_EVENTS, NEW_EVENTS, ("coordination.k8s.io", "leases")})
+# The first are written all the time and say nothing that lasts; the others show objects of another kind once more,
+# under the same UIDs (OpenShift's projects are namespaces). They are followed when asked for by name.
+OFF_BY_DEFAULT = frozenset(
+    {CORE_EVENTS, NEW_EVENTS, ("coordination.k8s.io", "leases")}
+    | {("project.openshift.io", "projects"), ("extensions", "ingresses")}
+)
 _VERSION = re.compile(r"v[0-9]+((alpha|beta)[0-9]+)?", re.ASCII)
 _PART = re.compile(r"[A-Za-z0-9*?.-]+", re.ASCII)
 _FORMS = "write `pods`, `deployments.apps`, `*.example.io`, `v1/configmaps` or `apps/v1/deployments`"

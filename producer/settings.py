@@ -14,8 +14,8 @@ from pathlib import Path
 class ClusterSettings:
     """Which API server, and as whom.
 
-    `name` identifies the cluster in every record. With `server` no kubeconfig is read. `token_file` is read anew for
-    every request, since tokens rotate.
+    `name` identifies the cluster in every record; empty: as the kubeconfig's context is called. With `server` no
+    kubeconfig is read. `token_file` is read anew for every request, since tokens rotate.
     """
 
     name: str

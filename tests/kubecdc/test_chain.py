@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -51,6 +52,21 @@ def test_a_sound_log_has_no_break():
         progress("60", "101", count=2),
     ]
     assert breaks(log) == []
+
+
+@pytest.mark.parametrize("horizon_ms", [ALL_PROVEN, NOTHING_PROVEN])
+@pytest.mark.parametrize(("rv", "epoch"), [("101", 1), ("10", 1)])
+def test_a_life_that_begins_again_no_later_than_it_ended_is_noticed(rv: str, epoch: int, horizon_ms: int):
+    """One that returns carries RESURRECTED (G3); compaction explains no record that comes twice."""
+    again = change(Op.CREATED, rv=rv, seq=1, epoch=epoch)
+    assert breaks([*LIFE, again], horizon_ms=horizon_ms) == [(Kind.ORDER, 4)]
+    returned = replace(again, gap=Gap(Cause.RESURRECTED))
+    assert breaks([*LIFE, returned], horizon_ms=horizon_ms) == []
+
+
+def test_a_life_that_begins_again_later_or_in_a_later_epoch_is_sound():
+    for again in (change(Op.CREATED, rv="102", seq=1), change(Op.CREATED, rv="5", seq=1, epoch=2)):
+        assert breaks([*LIFE, again]) == []
 
 
 @given(st.integers(0, 2))

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from kubecdc import records
 from kubecdc.codec import CONFLUENT, SCHEMA_FILES, SINGLE_OBJECT, Codec, fingerprint, schema_text
-from kubecdc.errors import Undecodable, Unreachable
+from kubecdc.errors import Misconfigured, Undecodable, Unreachable
 from tests.kubecdc.making import change
 
 CLASSES = list(SCHEMA_FILES)
@@ -162,6 +162,9 @@ def test_why_is_told():
         Codec().decode(SINGLE_OBJECT + b"\0" * 8)
     with pytest.raises(Undecodable, match="set --schema-registry"):
         Codec().decode(CONFLUENT + b"\0\0\0\1\2")
+    position = records.Position("c", "", "pods", "", 1, "5", "v1", "s", 9)
+    with pytest.raises(Misconfigured, match="set --schema-registry"):  # sound, but for the setting
+        Codec().decode(CODECS["confluent"].encode(position))
     ids = Ids()
     ids.texts.append(json.dumps({"type": "record", "name": "Other", "fields": []}))
     with pytest.raises(Undecodable, match="describes 'Other'"):

@@ -18,6 +18,7 @@ from kubecdc.folding import Resolved, Resource
 from kubecdc.matching import Match
 from kubecdc.records import Cause, Op, Progress
 from local.broker import Broker
+from local.children import poll
 from tests.kubecdc.logs import HOUR_MS, Log
 from tests.kubecdc.making import change, gap, progress
 
@@ -127,6 +128,34 @@ def test_a_hole_that_compaction_may_have_made_is_none(log: Log):
         assert not reading.history.whole
         assert abs(reading.history.from_ms - (now_ms - 7 * 24 * HOUR_MS)) < 600_000
         assert "before it the last state of each object" in str(reading.history)
+
+
+def test_positions_from_before_the_window_are_a_break_since_deletes_may_have_gone(kafka_broker: Broker):
+    """A subscriber that was away for too long would keep what has been deleted, and not know it (G2)."""
+    log = Log(kafka_broker.bootstrap, partitions=1, lag_ms=1000)
+
+    def old(offset: int) -> bool:
+        with kubecdc.replay(log.bootstrap, prefix=log.prefix, on_break="report") as reading:
+            return reading.history.offsets[0] >= offset
+
+    log.write(change(uid="u1"))
+    with kubecdc.replay(log.bootstrap, prefix=log.prefix) as reading:
+        list(reading)
+    kept = dict(reading.positions)
+    assert poll(lambda: old(kept[0]), 30, 0.1)
+    with kubecdc.replay(log.bootstrap, prefix=log.prefix, from_=kept) as reading:
+        assert (list(reading), reading.breaks) == ([], [])  # nothing has come since
+    log.write(change(Op.DELETED, uid="u1", rv="11", seq=2, object=None), ("u1", None))
+    assert poll(lambda: old(kept[0] + 2), 30, 0.1)
+    log.write(change(uid="u2"))
+    with (
+        kubecdc.replay(log.bootstrap, prefix=log.prefix, from_=kept) as reading,
+        pytest.raises(ChainBroken, match="what followed it may have been compacted since, deletes too: full history"),
+    ):
+        list(reading)
+    with kubecdc.replay(log.bootstrap, prefix=log.prefix, from_=kept, on_break="report") as reading:
+        assert "u2" in [each.uid for each in reading]
+    assert {found.kind for found in reading.breaks} == {Kind.HISTORY}
 
 
 def test_a_young_log_is_full_history_from_its_beginning(log: Log):

@@ -207,6 +207,44 @@ def test_a_tombstone_whose_header_does_not_decode_is_recorded(log):
     assert causes == [Cause.UNDECODABLE]
 
 
+def test_a_worker_of_another_group_is_fenced_off_not_doubled(log):
+    """A renamed --app in a rolling update: both groups own every partition, and one of them must write (G3)."""
+    records = filled(log)
+    old = made(log)
+    old.open()
+    old.process(records[:100])
+    settings = KafkaSettings(log.bootstrap, log.prefix, "renamed")
+    new = PartitionTask(0, Cluster(settings), Metrics(), noise="emit", history_ms=HISTORY_MS)
+    new.open()
+    with pytest.raises(Fenced):
+        old.process(records[100:])
+    new.process(records)
+    assert log.exact()
+
+
+def test_an_events_topic_that_was_made_anew_is_refused(log):
+    """Its offsets mean other records: up to the old position all would be taken for done, in silence (G8)."""
+    worker = made(log)
+    worker.open()
+    worker.process(filled(log))
+    worker.close()
+    log.make_anew(log.names.events)
+    with pytest.raises(Stop, match=r"ends at offset 0, and was processed up to \d+: it was made anew"):
+        made(log).open()
+
+
+def test_events_in_the_framing_of_a_registry_end_a_worker_without_one(log):
+    """Taken for undecodable they would be gaps for ever, because of a forgotten setting."""
+    log.first_list(["u1"])
+    log.flush()
+    framed = [(offset, at, key, b"\0\0\0\0\7" + value[10:]) for offset, at, key, value in log.events(0)]
+    worker = made(log)
+    worker.open()
+    with pytest.raises(Stop, match="Schema Registry id 7: set --schema-registry to read it"):
+        worker.process(framed)
+    assert made(log).open() == 0
+
+
 def test_state_that_was_made_anew_is_refused(log):
     records = filled(log)
     worker = made(log)

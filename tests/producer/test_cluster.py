@@ -253,6 +253,18 @@ def kubeconfig(path: Path, url: str, token_file: Path) -> Path:
     return path
 
 
+def test_a_cluster_is_called_as_its_context_unless_it_is_told_otherwise(server: Scripted, tmp_path: Path) -> None:
+    """Two clusters of one name would delete each other's objects from the log."""
+    (tmp_path / "token").write_text("t")
+    file = kubeconfig(tmp_path / "config", server.url, tmp_path / "token")
+    assert Cluster(ClusterSettings("", kubeconfig=file)).name == "x"
+    assert Cluster(ClusterSettings("prod", kubeconfig=file)).name == "prod"
+    assert Cluster(ClusterSettings("", kubeconfig=file, context="x")).name == "x"
+    assert Cluster(ClusterSettings("", server=server.url)).name == "default"
+    file.write_text(file.read_text().replace('"x"', '"arn:aws:eks:eu-1:7:cluster/shop"'))
+    assert Cluster(ClusterSettings("", kubeconfig=file)).name == "arn:aws:eks:eu-1:7:cluster_shop"
+
+
 def test_after_a_401_the_kubeconfig_is_read_again(server: Scripted, tmp_path: Path) -> None:
     token = tmp_path / "token"
     token.write_text("one")

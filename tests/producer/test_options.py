@@ -21,7 +21,7 @@ def read(**environ: Any) -> Options:
 
 def test_defaults_are_those_of_the_settings() -> None:
     options = read()
-    assert options.cluster.name == "default"
+    assert options.cluster.name == ""  # what the kubeconfig calls it
     assert options.producer.watch == type(options.producer.watch)()
     assert options.producer.redaction.key is None
     assert (options.kafka.prefix, options.metrics_port) == ("kubecdc", None)
