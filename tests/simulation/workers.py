@@ -87,6 +87,9 @@ class Kafka:
     def low_watermark(self, topic: str, partition: int) -> int:
         return self._simulation.log.start[partition]
 
+    def high_watermarks(self, topic: str, partitions: Iterable[int]) -> dict[int, int]:
+        return {partition: len(self._simulation.log.events[partition]) for partition in partitions}
+
     def committed(self, topic: str, partition: int, *, first_only: bool = False) -> dict[bytes, Ref]:
         log = self._simulation.log
         latest: dict[bytes, Ref] = {}
