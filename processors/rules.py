@@ -95,7 +95,7 @@ def _unknown(event: RawEvent, stream: StreamState, beside: str | None) -> Outcom
         if not_newer(_rv(event), beside):
             return _emit(Op.CREATED, Cause.RESURRECTED) if _evidence(event, beside) else STALE
         if not stream.complete:
-            return _emit(Op.SNAPSHOT)
+            return _emit(Op.SNAPSHOT, Cause.RESURRECTED if _forgotten_before(event, stream) else None)
         if not below:
             return _emit(Op.CREATED, Cause.RELIST_WINDOW)
         return _emit(Op.CREATED, Cause.RESURRECTED) if _evidence(event, stream.floor) else STALE
@@ -104,6 +104,15 @@ def _unknown(event: RawEvent, stream: StreamState, beside: str | None) -> Outcom
     if event.type is EventType.ADDED:
         return replace(_emit(Op.CREATED), changed_by=event.managers)
     return _emit(_op_of(event), Cause.MISSED_CREATE)
+
+
+def _forgotten_before(event: RawEvent, stream: StreamState) -> bool:
+    """Below the floor of the epoch before, an unknown UID was a deleted one.
+
+    Unless versions count again from below it: a list that is older than that floor tells nothing.
+    """
+    before = stream.before_epoch
+    return before is not None and not_newer(_rv(event), before) and _evidence(event, before)
 
 
 def _op_of(event: RawEvent) -> Op:

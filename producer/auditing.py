@@ -85,7 +85,7 @@ def _older(session: Session, answer: frames.Page) -> bool:
     """The list is older than it can be, or shows an object older than it was known to be at the list's version."""
     if session.asked is not None and newer(session.asked, answer.rv):
         return True
-    return bool(session.published.older_items(answer.items, answer.rv))
+    return bool(session.published.older_items(answer.items, answer.rv, below_list=True))
 
 
 def _contradicted(session: Session, answer: frames.Page) -> Stepped:

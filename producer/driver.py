@@ -111,8 +111,8 @@ class Driver(threading.Thread):
 
     def settled(self) -> bool:
         """Nothing is waiting to be worked on, told, acknowledged or stored."""
-        quiet = self._machine.phase in (Phase.LIVE, Phase.OPENING, Phase.WAITING, Phase.PARKED)
-        return quiet and self._mailbox.idle() and not self._machine.versions.untold and self._publisher.settled()
+        begun = self._machine.phase is not Phase.NEW  # a list may be asked for, and its answer be long in coming
+        return begun and self._mailbox.idle() and not self._machine.versions.untold and self._publisher.settled()
 
     def covered(self) -> bool:
         """The session knows a version to watch from, or has told that it lost coverage."""

@@ -91,7 +91,7 @@ def contradicts(session: Session, answer: frames.Page) -> bool:
     known = session.versions.known
     if known is not None and newer(known, answer.rv):
         return True
-    return bool(session.published.older_items(answer.items))
+    return bool(session.published.older_items(answer.items, answer.rv))
 
 
 def new_epoch(session: Session) -> Session:
@@ -103,7 +103,7 @@ def _next_page(session: Session, answer: frames.Page) -> Stepped:
     relist = session.relist
     if relist is None or answer.rv != relist.list_rv:
         return chain(abort(session, "the pages are of different versions"), _again)
-    if session.published.older_items(answer.items):
+    if session.published.older_items(answer.items, answer.rv):
         session = contradicted(session, answer.rv)
         return chain(abort(session, "an item is older than it is known to be"), _older)
     return _using(answer)(session)
@@ -145,7 +145,10 @@ def refused(session: Session, error: frames.ServerError) -> Stepped:
     answer = classify(error)
     session, outputs = abort(session, f"a page was refused: {error.label()}")
     if answer is Answer.FORBIDDEN:
-        return chain((session, outputs), lambda s: lose(s, f"forbidden to list: {error.label()}"), _again)
+        then = Next.STREAMED_LIST if session.reason == "first" else Next.LIST  # as far as lists are still streamed
+        return chain(
+            (session, outputs), lambda s: lose(s, f"forbidden to list: {error.label()}"), lambda s: wait(s, then)
+        )
     at_least = error.retry_after
     session, more = wait(session, Next.LIST, at_least)
     return session, [*outputs, Count("refusals", answer.value), *more]

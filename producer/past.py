@@ -13,6 +13,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 
 from kubecdc import wire
 from kubecdc.codec import Codec
@@ -26,49 +27,54 @@ log = logging.getLogger(__name__)
 Records = Iterable[tuple[bytes, bytes | None]]
 
 
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """Versions of a stream's objects by UID: what lives, and deletes that the workers have not forgotten yet."""
+
+    live: Versions
+    deleted: Versions
+
+
 class Past:
-    """Live objects as the state topic had them when `read` was called, of the streams in `epochs` at those epochs."""
+    """Objects as the state topic had them when `read` was called, of the streams in `epochs` at those epochs."""
 
     def __init__(self, read: Callable[[], Records], codec: Codec, epochs: Mapping[str, int]) -> None:
         self._read = read
         self._codec = codec
         self._epochs = dict(epochs)
         self._lock = threading.Lock()
-        self._known: dict[str, Versions] | None = None
+        self._known: dict[str, Kept] | None = None
 
-    def take(self, stream: str) -> Versions:
+    def take(self, stream: str) -> Kept:
         """Return what is known of a stream, and forget it. Waits while it is read. Raises KubecdcError."""
         with self._lock:
             if self._known is None:
                 self._known = self._gather()
-            return self._known.pop(stream, Versions())
+            return self._known.pop(stream, None) or Kept(Versions(), Versions())
 
     def recall(self, stream: str) -> Recalled:
         """The answer to a session that asks; why it can have none is logged, and counted by the session."""
         try:
-            return Recalled(self.take(stream), self._epochs.get(stream, 0))
+            kept = self.take(stream)
+            return Recalled(kept.live, self._epochs.get(stream, 0), deleted=kept.deleted)
         except KubecdcError as error:
             log.warning("what the log holds of %s cannot be read: %s", stream, error)
             return Recalled(Versions(), 0, str(error))
 
-    def _gather(self) -> dict[str, Versions]:
-        known = {stream: Versions() for stream in self._epochs}
+    def _gather(self) -> dict[str, Kept]:
+        known = {stream: Kept(Versions(), Versions()) for stream in self._epochs}
         for key, value in self._read():
             if not wire.is_object_key(key):
                 continue
+            uid = key.decode("utf-8", "replace")
+            for kept in known.values():
+                kept.live.remove(uid)
+                kept.deleted.remove(uid)
             state = self._decoded(key, value)
-            if state is None or state.deleted:
-                uid = key.decode("utf-8", "replace")
-                for versions in known.values():
-                    versions.remove(uid)
-                continue
-            stream = wire.stream_of(state)
-            versions = known.get(stream, Versions())
-            if state.epoch == self._epochs.get(stream):
-                versions.put(state.uid, state.rv)
-            else:
-                versions.remove(state.uid)
-        log.info("read what the log holds of %d objects", sum(map(len, known.values())))
+            stream = wire.stream_of(state) if state is not None else ""
+            if state is not None and state.epoch == self._epochs.get(stream):
+                (known[stream].deleted if state.deleted else known[stream].live).put(state.uid, state.rv)
+        log.info("read what the log holds of %d objects", sum(len(kept.live) for kept in known.values()))
         return known
 
     def _decoded(self, key: bytes, value: bytes | None) -> UidState | None:

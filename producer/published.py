@@ -169,24 +169,32 @@ class Published:
             if newer(pushed, self._forgotten_rv):
                 self._forgotten_rv = pushed
 
-    def older_items(self, items: Iterable[Item], list_rv: str | None = None) -> tuple[Older, ...]:
+    def older_items(self, items: Iterable[Item], list_rv: str, *, below_list: bool = False) -> tuple[Older, ...]:
         """Items below versions that the list must have known. In a list that is not older, one proves a restore.
 
-        What was shown beyond `list_rv` proves nothing: a delete is shown before it counts as safe.
+        With `below_list`, what was shown beyond `list_rv` proves nothing: a delete is shown before it counts as safe.
         """
         found = []
         for item in items:
             known, deleted = self._live.get(item.uid), False
             if known is None:
                 known, deleted = self._deleted.get(pack_uid(item.uid)), True
-            if known is not None and newer(known, item.rv) and (list_rv is None or not newer(known, list_rv)):
+            if known is None or (below_list and newer(known, list_rv)):
+                continue
+            # Old servers show a delete at the last version: a later list that still has the object proves as much, but
+            # not where it may have been read between that version and the delete.
+            back = deleted and item.rv == known and newer(list_rv, known) and not below_list
+            if newer(known, item.rv) or back:
                 found.append(Older(item.uid, item.rv, known, deleted))
         return tuple(found)
 
-    def recall(self, versions: Versions) -> None:
-        """What was shown before this session began. Where it knows better, its own word stands."""
+    def recall(self, versions: Versions, deleted: Versions) -> None:
+        """What was shown before this session began, alive and deleted. Where it knows better, its own word stands."""
         for uid, rv in versions.items():
             self.note(uid, rv)
+        for uid, rv in deleted.items():
+            if self._live.get(uid) is None:
+                self._bury(pack_uid(uid), rv)
 
     def begin_list(self) -> None:
         """A list begins to be sent; a list under way is forgotten."""

@@ -198,7 +198,7 @@ ROWS: tuple[Row, ...] = (
     Row(_WAITING, RetryDue, _retry, (_LISTING, _INITIAL, _OPENING)),
     Row(_WAITING, Moved, _ignore, (_WAITING,)),
     Row(_PARKED, Back, _back, (_OPENING, _LISTING)),
-    *(Row(phase, ProgressDue, _progress, (phase,)) for phase in (_OPENING, _LIVE, _WAITING)),
+    *(Row(phase, ProgressDue, _progress, (phase,)) for phase in (_LISTING, _OPENING, _LIVE, _WAITING)),
     *(Row(phase, AuditDue, auditing.begin, (phase,)) for phase in (_OPENING, _LIVE, _WAITING)),
     *(
         Row(phase, AuditAnswer, auditing.answered, (phase, _LISTING, _OPENING, _WAITING))

@@ -6,7 +6,7 @@ service. Outputs are requests, alarms and records to publish. Nothing here decid
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from kubecdc.records import EventType, Relist
@@ -69,6 +69,7 @@ class Recalled:
     versions: Versions
     epoch: int
     why: str = ""
+    deleted: Versions = field(default_factory=Versions)
 
 
 @dataclass(frozen=True, slots=True)

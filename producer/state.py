@@ -176,7 +176,7 @@ def first_question(session: Session) -> Verb:
 def remember(session: Session, answer: Recalled) -> Stepped:
     """Take over what the log holds. What could not be read now is asked for again before the next list."""
     if answer.epoch == session.epoch:
-        session.published.recall(answer.versions)
+        session.published.recall(answer.versions, answer.deleted)
     result = "failed" if answer.why else "complete"
     return replace(session, recalled=not answer.why), [Count("recalls", result)]
 

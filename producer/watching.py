@@ -178,7 +178,9 @@ def list_refused(session: Session, error: frames.ServerError) -> Stepped:
     answer = classify(error)
     session, outputs = abort(session, f"the streamed list was refused: {error.label()}")
     if answer is Answer.FORBIDDEN:
-        return chain((session, outputs), lambda s: lose(s, f"forbidden to list: {error.label()}"), _wait_streamed)
+        return chain((session, outputs), _paged_once)  # it takes another verb than a list, which tells by itself
+    if answer in (Answer.NOT_FOUND, Answer.UNAVAILABLE):
+        session = replace(session, cuts=session.cuts + 1, streamed=session.cuts + 1 < CUTS_MAX)
     if answer in (Answer.THROTTLED, Answer.UNAUTHORIZED, Answer.NOT_FOUND, Answer.UNAVAILABLE):
         session, more = wait(session, Next.STREAMED_LIST, error.retry_after)
         return session, [*outputs, Count("refusals", answer.value), *more]
@@ -211,7 +213,10 @@ def list_late(session: Session, _: DeadlinePassed) -> Stepped:
 
 
 def _paged(session: Session) -> Stepped:
-    session = replace(session, streamed=False)
+    return _paged_once(replace(session, streamed=False))
+
+
+def _paged_once(session: Session) -> Stepped:
     session, outputs = ask_list(session, "first")
     return session, [Cancel(Lane.MAIN), Count("watchlist_fallbacks"), *outputs]
 

@@ -30,7 +30,7 @@ STEP_S = 0.02
 SETTLED_S = 0.4  # longer than the PROGRESS timer
 QUIET_S = 1.0
 TOKEN = "token-1"
-BEFORE_START = ("refuse", "accept", "token")
+BEFORE_START = ("refuse", "accept", "token", "pause-kafka", "resume-kafka")
 STORY_LINES = 60
 
 
@@ -193,7 +193,11 @@ class Harness:
             ("a topic", b"\0".join((entry.key, entry.value or b"", *(told for _, told in entry.headers))))
             for entry in self._log.everything()
         ]
-        left += [(path.name, path.read_bytes()) for path in self._token_file.parent.rglob("*") if path.is_file()]
+        left += [
+            (path.name, path.read_bytes())
+            for path in self._token_file.parent.rglob("*")
+            if path.is_file() and path != self._token_file
+        ]
         return Outcome(self._changes(), counters, tuple(self._script.seen), left)
 
     def _changes(self) -> list[Logged]:

@@ -80,9 +80,15 @@ class Repeat:
 
 @dataclass(frozen=True, slots=True)
 class Either:
-    """Alternative branches: the one whose first step fits the next request."""
+    """Alternative branches: the one whose first step fits the next request.
+
+    Where they belong to several lanes, each lane has its part of all of them: the parts share `number`, and `leads`
+    tells for each branch in which lane its first step is.
+    """
 
     branches: tuple[tuple[Node, ...], ...]
+    number: int = 0
+    leads: tuple[Lane, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,10 +199,8 @@ def _acts(steps: list[dict[str, Any]], resources: tuple[str, ...]) -> list[Act]:
             acts.append(Serve(tuple(step["serves"])))
         else:
             node = _node(step, resources, f"step {number}")
-            lanes = {*_lanes(node)}
-            if len(lanes) != 1:
-                raise CaseError(f"step {number}: a block belongs to one lane, this one to {sorted(map(str, lanes))}")
-            segment.setdefault(lanes.pop(), []).append(node)
+            for lane in dict.fromkeys(_lanes(node)):
+                segment.setdefault(lane, []).extend(_part(node, lane))
     flush()
     return acts
 
@@ -207,7 +211,9 @@ def _node(step: dict[str, Any], resources: tuple[str, ...], where: str) -> Node:
         body = tuple(_node(inner, resources, where) for inner in step["steps"])
         return Repeat(body, bounds["at_least"], bounds["at_most"])
     if "either" in step:
-        return Either(tuple(tuple(_node(inner, resources, where) for inner in branch) for branch in step["either"]))
+        branches = tuple(tuple(_node(inner, resources, where) for inner in branch) for branch in step["either"])
+        leads = tuple(_lanes(branch[0])[0] for branch in branches)
+        return Either(branches, id(step), leads)
     lane = lane_of(step, resources)
     if lane.resource not in resources:
         raise CaseError(f"{where}: {lane.resource} is no resource of the case")
@@ -221,6 +227,20 @@ def _node(step: dict[str, Any], resources: tuple[str, ...], where: str) -> Node:
 def lane_of(step: Mapping[str, Any], resources: tuple[str, ...]) -> Lane:
     """The lane that a step names, with its defaults."""
     return Lane(step.get("by", "p1"), step.get("resource", resources[0]), step.get("ns", ""))
+
+
+def _part(node: Node, lane: Lane) -> tuple[Node, ...]:
+    """What of a node belongs to a lane."""
+    lanes = {*_lanes(node)}
+    if lanes <= {lane}:
+        return (node,)
+    if isinstance(node, Repeat):
+        steps = tuple(part for inner in node.steps for part in _part(inner, lane))
+        return (Repeat(steps, node.at_least, node.at_most),) if steps else ()
+    if isinstance(node, Either) and lane in lanes:
+        branches = tuple(tuple(part for inner in b for part in _part(inner, lane)) for b in node.branches)
+        return (Either(branches, node.number, node.leads),)
+    return ()
 
 
 def _lanes(node: Node) -> list[Lane]:

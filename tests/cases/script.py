@@ -90,21 +90,46 @@ def _fits(wanted: Any, given: str | None) -> bool:
     return given == str(wanted)
 
 
-def heads(program: tuple[Node, ...]) -> list[tuple[Request, tuple[Node, ...]]]:
-    """Requests that may come next, each with what follows it; leaving a repetition goes before going on with it."""
+Head = tuple[Request, tuple[Node, ...], tuple[tuple[int, int], ...]]
+
+
+def heads(program: tuple[Node, ...], lane: Lane | None = None) -> list[Head]:
+    """Requests that may come next in `lane`, each with what follows it and the branches it chooses of which blocks.
+
+    Leaving a repetition goes before going on with it.
+    """
     if not program:
         return []
     first, rest = program[0], program[1:]
     if isinstance(first, Request):
-        return [(first, rest)]
+        return [(first, rest, ())]
     if isinstance(first, Either):
-        return [head for branch in first.branches for head in heads((*branch, *rest))]
+        return [
+            (step, after, (*chosen, (first.number, place)))
+            for place, branch in enumerate(first.branches)
+            if not first.leads or lane is None or first.leads[place] == lane
+            for step, after, chosen in heads((*branch, *rest), lane)
+        ]
     if isinstance(first, Repeat):
-        found = heads(rest) if first.count >= first.at_least else []
+        found = heads(rest, lane) if first.count >= first.at_least else []
         if first.count < first.at_most:
-            found += heads((*first.steps, replace(first, count=first.count + 1), *rest))
+            found += heads((*first.steps, replace(first, count=first.count + 1), *rest), lane)
         return found
     return []  # more frames have to be sent first
+
+
+def chosen_of(program: tuple[Node, ...], number: int, place: int) -> tuple[Node, ...]:
+    """The program once a branch of a block is chosen, in whichever lane."""
+    found: list[Node] = []
+    for node in program:
+        chosen = isinstance(node, Either) and node.number == number
+        found += node.branches[place] if chosen and isinstance(node, Either) else (node,)
+    return tuple(found)
+
+
+def undecided(program: tuple[Node, ...], lane: Lane) -> bool:
+    """A block comes next of which another lane may choose the branch."""
+    return bool(program) and isinstance(program[0], Either) and any(lead != lane for lead in program[0].leads)
 
 
 def may_end(program: tuple[Node, ...]) -> bool:
@@ -184,10 +209,16 @@ class Script:
         state = self._lane(asked.lane)
         if state.busy or (state.program and due(state.program)):
             return None
-        options = heads(state.program)
-        for step, rest in options:
+        options = heads(state.program, asked.lane)
+        for step, rest, chosen in options:
             if step.kind == asked.kind and fits(step.want, asked.params):
-                return self._take(asked, state, step, rest)
+                verdict = self._take(asked, state, step, rest)
+                for number, place in chosen if verdict is not None else ():
+                    for other in self._lanes.values():
+                        other.program = chosen_of(other.program, number, place)
+                return verdict
+        if undecided(state.program, asked.lane):
+            return None
         if may_end(state.program):
             if any(asked.lane in segment for segment in self._later):
                 return None
@@ -195,7 +226,9 @@ class Script:
                 self._note(asked, "idle")
                 return Idle()
         self._note(asked, "wrong")
-        expected = " or ".join(f"{step.kind} {dict(step.want)}" for step, _ in options) or f"nothing (at {state.last})"
+        expected = (
+            " or ".join(f"{step.kind} {dict(step.want)}" for step, _, _ in options) or f"nothing (at {state.last})"
+        )
         self.fail(f"{asked.lane}: {asked.kind} {dict(asked.params)} came, expected was {expected}")
         return None
 
@@ -271,5 +304,5 @@ class Script:
 
 def describe(program: tuple[Node, ...]) -> str:
     """What has to come next, for a message."""
-    options = [f"{step.kind} {dict(step.want)}" for step, _ in heads(program)]
+    options = [f"{step.kind} {dict(step.want)}" for step, _, _ in heads(program)]
     return "waits for " + " or ".join(options) if options else "has nothing to wait for"

@@ -23,7 +23,11 @@ FILES = [*SHARED, *loader.files(OWN)]
 
 def _plays():
     for path in FILES:
-        case = loader.load(path)
+        try:
+            case = loader.load(path)
+        except loader.CaseError as error:
+            yield pytest.param(error, None, id=path.stem)
+            continue
         marks = [pytest.mark.xfail(reason=NOT_YET[case.id], strict=True)] if case.id in NOT_YET else []
         for point in case.crash_points or (None,):
             yield pytest.param(case, point, id=f"{case.id}-{point}" if point else case.id, marks=marks)
@@ -39,6 +43,8 @@ def test_not_yet_names_cases_that_exist():
 
 @pytest.mark.parametrize(("case", "crash_at"), list(_plays()))
 def test_case(case, crash_at, tmp_path, capfd):
+    if isinstance(case, loader.CaseError):
+        raise case
     outcome = Harness(case, tmp_path, crash_at).play()
     printed = capfd.readouterr()
     left = [*outcome.left, ("standard output", printed.out.encode()), ("standard error", printed.err.encode())]

@@ -40,6 +40,16 @@ def test_blocks_nest():
     assert [type(node) for branch in either.branches for node in branch] == [Request, Request, Open]
 
 
+def test_a_block_over_two_lanes_is_a_part_in_each():
+    other = {"to": "list", "resource": "v1/pods", "want": {}, "list": {"rv": "5", "items": []}}
+    block = {"either": [[LIST], [{"repeat": {"at_least": 1, "at_most": 2}, "steps": [other]}]]}
+    [segment] = parse([block], resources=["v1/configmaps", "v1/pods"]).acts
+    maps, pods = segment[Lane("p1", "v1/configmaps", "")], segment[Lane("p1", "v1/pods", "")]
+    assert [[len(branch) for branch in either.branches] for either in (*maps, *pods)] == [[1, 0], [0, 1]]
+    assert maps[0].number == pods[0].number
+    assert [lane.resource for lane in maps[0].leads] == ["v1/configmaps", "v1/pods"]
+
+
 def test_settings_have_their_defaults():
     assert parse([LIST], settings={"partitions": 1}).settings == loader.DEFAULTS | {"partitions": 1}
 
@@ -57,7 +67,6 @@ def test_crash_points_are_played_one_by_one():
         ([LIST], {"settings": {"colour": "red"}}, "colour"),
         ([LIST], {"needs": ["luck"]}, "luck"),
         ([LIST | {"resource": "v1/pods"}], {}, "no resource of the case"),
-        ([{"either": [[LIST], [LIST | {"by": "p2"}]]}], {}, "one lane"),
     ],
 )
 def test_what_cannot_be_played_is_refused(steps, rest, why):

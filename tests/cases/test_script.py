@@ -143,6 +143,18 @@ def test_either_branch_is_right(branch):
     assert not play.script.pending()
 
 
+@pytest.mark.parametrize("first", ["v1/configmaps", "v1/pods"])
+def test_the_first_request_chooses_the_branch_for_every_lane(first):
+    pods = {"to": "list", "resource": "v1/pods", "list": {"rv": "5", "items": []}}
+    play = Play([{"either": [[LIST], [pods]]}], resources=["v1/configmaps", "v1/pods"])
+    chosen, left = (Lane("p1", resource, "") for resource in sorted(("v1/configmaps", "v1/pods"), key=first.__ne__))
+    assert isinstance(play.ask("list", lane=chosen), Scripted)
+    play.script.done(chosen)
+    assert not play.script.pending()
+    assert play.ask("list", lane=left) is None
+    assert play.script.failure
+
+
 def test_more_frames_go_to_the_open_watch():
     play = Play([watch("5"), {"to": "open", "stream": [{"B": "6"}, {"B": "7"}]}])
     assert isinstance(play.ask("watch", resourceVersion="5"), Scripted)

@@ -22,7 +22,7 @@ def record(uid: str, **fields: object) -> tuple[bytes, bytes]:
 
 
 def known(*records: tuple[bytes, bytes | None], stream: str = PODS) -> dict[str, str]:
-    return dict(Past(lambda: records, Codec(), {PODS: 2, MAPS: 1}).take(stream).items())
+    return dict(Past(lambda: records, Codec(), {PODS: 2, MAPS: 1}).take(stream).live.items())
 
 
 def test_the_last_version_of_each_live_object_is_known_in_its_stream():
@@ -56,9 +56,9 @@ def test_it_is_read_once_when_it_is_asked_and_given_away():
 
     past = Past(read, Codec(), {PODS: 2, MAPS: 1})
     assert reads == []
-    assert len(past.take(PODS)) == 1
-    assert len(past.take(PODS)) == 0
-    assert len(past.take(MAPS)) == 1
+    assert len(past.take(PODS).live) == 1
+    assert len(past.take(PODS).live) == 0
+    assert len(past.take(MAPS).live) == 1
     assert reads == [1]
     assert len(unknown().versions) == 0
 
@@ -77,3 +77,12 @@ def test_a_read_that_fails_is_tried_again_by_the_next_who_asks():
     failing.append(False)
     answer = past.recall(PODS)
     assert (len(answer.versions), answer.epoch, answer.why) == (1, 2, "")
+
+
+def test_a_delete_is_known_until_the_workers_forget_it():
+    """A list that shows such an object again comes from a server that went back."""
+    records = [record("a", rv="12", deleted=True), record("b", rv="9", deleted=True), record("b", rv="15")]
+    kept = Past(lambda: records, Codec(), {PODS: 2}).recall(PODS)
+    assert (dict(kept.versions.items()), dict(kept.deleted.items())) == ({"b": "15"}, {"a": "12"})
+    forgotten = Past(lambda: [*records, (b"a", None)], Codec(), {PODS: 2}).recall(PODS)
+    assert dict(forgotten.deleted.items()) == {}

@@ -70,8 +70,12 @@ def test_what_was_shown_before_this_session_is_taken_over_where_it_knows_no_bett
     before = Versions()
     for uid, rv in (("a", "12"), ("b", "21"), ("c", "12"), ("d", "12")):
         before.put(uid, rv)
-    known.recall(before)
+    deleted = Versions()
+    for uid, rv in (("a", "30"), ("e", "14")):
+        deleted.put(uid, rv)
+    known.recall(before, deleted)
     assert dict(known.live()) == {"a": "20", "b": "21", "d": "12"}
+    assert (known.deleted_rv("a"), known.deleted_rv("e")) == (None, "14")
     assert known.since == "15"
 
 
@@ -121,8 +125,19 @@ def test_items_below_known_versions_are_found_alive_or_deleted() -> None:
 def test_what_was_shown_beyond_the_list_proves_no_restore() -> None:
     known = published({"x": "140"})
     known.deleted("z", "150")
-    assert known.older_items([item("x", "105"), item("z", "100")], "139") == ()
-    assert [older.uid for older in known.older_items([item("x", "105"), item("z", "100")], "145")] == ["x"]
+    items = [item("x", "105"), item("z", "100")]
+    assert known.older_items(items, "139", below_list=True) == ()
+    assert [older.uid for older in known.older_items(items, "145", below_list=True)] == ["x"]
+
+
+def test_what_was_deleted_at_its_last_version_and_is_in_a_later_list_is_back() -> None:
+    """Old servers show a delete at that version. An audit may have been read before the delete, and proves nothing."""
+    known = published({})
+    known.deleted("z", "150")
+    back = (Older("z", "150", "150", deleted=True),)
+    assert known.older_items([item("z", "150")], "151") == back
+    assert known.older_items([item("z", "150")], "150") == ()
+    assert known.older_items([item("z", "150")], "151", below_list=True) == ()
 
 
 def test_a_complete_list_forgets_what_it_does_not_show() -> None:
