@@ -27,7 +27,7 @@ from faust.transport.drivers import aiokafka as driver
 from faust.types import TP
 from mode import Service
 
-from kubecdc.complaints import advised
+from kubecdc.complaints import Seldom, advised
 from kubecdc.errors import KubecdcError, Misconfigured
 from kubecdc.probes import MetricsServer
 from kubecdc.topics import MAX_MESSAGE_BYTES, TopicNames
@@ -74,6 +74,8 @@ class EventsConsumer(driver.Consumer):
                 MetricsServer(self.worker.metrics_port, self.metrics.registry, self.tasks.healthy, self.tasks.ready)
         except KubecdcError as error:
             end_process(error)
+        for name in [name for name in logging.root.manager.loggerDict if name.startswith("aiokafka")]:
+            logging.getLogger(name).addFilter(Seldom())
         self.tasks.watch(threading.Event(), lambda reason: end_stuck(reason, (self.loop, self._thread.thread_loop)))
         await super().on_start()
 
@@ -120,6 +122,9 @@ class EventsConsumer(driver.Consumer):
         consumer: Any = self._thread._consumer  # noqa: SLF001 - no other way in; `test_app` pins the names
         if consumer is not None:
             consumer._coordinator.check_errors()  # noqa: SLF001 - as above
+
+    def verify_event_path(self, now: float, tp: TP) -> None:
+        """Nothing: it warns of streams that do not move, and ours has none; `Tasks.watch` looks instead."""
 
     def _given(self) -> set[int]:
         return {tp.partition for tp in self.assignment() if tp.topic == self.events}

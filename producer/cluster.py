@@ -18,6 +18,7 @@ from typing import Any
 
 import orjson
 import urllib3
+import yaml
 from kubernetes import client, config
 from kubernetes.client import rest
 from kubernetes.config import incluster_config
@@ -73,7 +74,7 @@ class Stream:
 class Cluster:
     """One API server, as `settings` find it. Raises Misconfigured when there is no usable configuration."""
 
-    def __init__(self, settings: ClusterSettings, inactivity_s: float = 70.0, connect_s: float = CONNECT_S) -> None:
+    def __init__(self, settings: ClusterSettings, inactivity_s: float = 150.0, connect_s: float = CONNECT_S) -> None:
         self._settings = settings
         self._inactivity_s = inactivity_s
         self._connect_s = connect_s
@@ -241,7 +242,7 @@ class Cluster:
                 token = token_file.read_text().strip()
             except (OSError, UnicodeError) as error:
                 raise OSError(f"token file {token_file} cannot be read: {type(error).__name__}") from error
-            return {"Authorization": f"Bearer {token}"}
+            return _bearer(f"Bearer {token}")
         if time.monotonic() - self._loaded > TOKEN_AGE_S and self._configuration.api_key:
             self._renew()
         try:
@@ -249,7 +250,7 @@ class Cluster:
                 bearer = self._configuration.auth_settings().get("BearerToken", {}).get("value")
         except Exception as error:  # its hook reads the pod's token file again, and raises whatever it likes
             raise OSError(f"credentials cannot be read: {type(error).__name__}") from error
-        return {"Authorization": str(bearer)} if bearer else {}
+        return _bearer(str(bearer)) if bearer else {}
 
     def _renew(self) -> None:
         """Read the configuration again: tokens rotate, and exec plugins hand out new ones."""
@@ -263,6 +264,12 @@ class Cluster:
                 self._configuration.refresh_api_key_hook = fresh.refresh_api_key_hook
 
 
+def _bearer(value: str) -> dict[str, str]:
+    if not (value.isascii() and value.isprintable()):
+        raise OSError("credentials cannot be read: a token holds characters that no token has")
+    return {"Authorization": value}
+
+
 def _configuration(settings: ClusterSettings) -> tuple[client.Configuration, str]:
     """The configuration, and the name of the context that it is of."""
     configuration, name = client.Configuration(), DEFAULT_NAME
@@ -271,7 +278,7 @@ def _configuration(settings: ClusterSettings) -> tuple[client.Configuration, str
     else:
         try:
             name = _load_found(settings, configuration)
-        except (config.ConfigException, OSError, ValueError, KeyError, TypeError) as error:
+        except (config.ConfigException, OSError, ValueError, KeyError, TypeError, yaml.YAMLError) as error:
             raise errors.Misconfigured(_unusable(settings, error)) from error
     if settings.ca_file is not None:
         configuration.ssl_ca_cert = str(settings.ca_file)

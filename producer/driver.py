@@ -50,6 +50,7 @@ from producer.state import Phase, Session
 
 log = logging.getLogger(__name__)
 
+LEVELS = {EventType.PROGRESS: logging.DEBUG, EventType.COVERAGE_LOST: logging.WARNING}
 MAILBOX_BYTES = 1024 * 1024
 JITTER = 0.2
 Progress = Callable[[str, int, int | None], None]  # what is listed, items so far, items to come (None: list is over)
@@ -196,7 +197,7 @@ class Driver(threading.Thread):
             case Publish():
                 self._publisher.publish(out)
             case Mark():
-                level = logging.DEBUG if out.type is EventType.PROGRESS else logging.INFO
+                level = LEVELS.get(out.type, logging.INFO)
                 labels = {**self.labels, "version": out.rv}
                 why = out.detail or (out.relist.reason if out.relist else "")
                 log.log(level, "%s %s at %s %s", self.name, out.type, out.rv, why, extra=labels)

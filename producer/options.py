@@ -51,7 +51,7 @@ OPTIONS = (
     Option("max-object-bytes", OBJECT_BYTES, 1_000_000, "Larger objects are published without their content."),
     Option("watchlist", kinds.choice("auto", "always", "never"), "auto", "Stream the first list, from 1.32 on."),
     Option("watchlist-deadline", kinds.seconds, 30.0, "Time until a streamed list must have ended."),
-    Option("inactivity", kinds.seconds, 70.0, "How long an open watch may be silent."),
+    Option("inactivity", kinds.seconds, 150.0, "How long an open watch may be silent."),
     Option("progress-interval", kinds.seconds, 5.0, "Time between PROGRESS records."),
     Option("discovery-interval", kinds.seconds, 30.0, "Time between looks for new kinds."),
     Option("audit-interval", kinds.seconds, 3600.0, "Time between audit lists; 0: never."),

@@ -140,6 +140,8 @@ class Producer:
         self._selection = selection
         for kind in selection.resources:
             self._appeared(kind)
+        if not self._drivers and not selection.awaited:
+            raise errors.Misconfigured("nothing is left to follow: check --resources, --exclude and --namespace")
         self._ready.set()
         found: queue.SimpleQueue[News] = queue.SimpleQueue()
         looking = threading.Thread(target=self._discover, args=(stop, found, discovery), name="discovery", daemon=True)

@@ -44,7 +44,8 @@ class KafkaSettings:
 class WatchSettings:
     """What to watch and how; times in seconds.
 
-    `inactivity_s` is how long an open watch may be silent before it is opened again: bookmarks come every 60 s.
+    `inactivity_s` is how long an open watch may be silent before it is opened again: bookmarks come every 60 s, the
+    first one of a watch up to 120 s after its begin.
     `backoff_min_s` doubles up to `backoff_max_s`, which is also how often a forbidden kind is tried. `watchlist` is
     "auto" (a server from 1.32 on), "always" or "never". `audit_interval_s` 0 means never. `restore_confirmations` is
     how many lists in a row must contradict what was read before the server counts as restored.
@@ -55,7 +56,7 @@ class WatchSettings:
     namespaces: tuple[str, ...] = ()
     page_size: int = 500
     max_object_bytes: int = 1_000_000
-    inactivity_s: float = 70.0
+    inactivity_s: float = 150.0
     progress_interval_s: float = 5.0
     backoff_min_s: float = 0.8
     backoff_max_s: float = 30.0

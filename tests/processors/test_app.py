@@ -62,6 +62,8 @@ def test_an_end_that_hangs_has_an_end(tmp_path):
         assert poll(lambda: not worker.alive or log.written(), 60, 0.3), worker.tail(40)
         broker.kill()
         assert poll(lambda: "onnection" in worker.tail(20), 20, 0.1)  # the consumer has noticed
+        assert not poll(lambda: not worker.alive, 6, 0.2)
+        assert worker.tail(10_000).count("Unable ") <= 3  # of each client one in a while, not thousands
         os.kill(worker.pid, signal.SIGTERM)
         try:
             assert poll(lambda: not worker.alive, 30, 0.1), worker.tail(40)

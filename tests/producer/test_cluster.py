@@ -215,6 +215,11 @@ def test_a_token_file_is_read_again_for_every_request(server: Scripted, tmp_path
     token.write_text("two\n")
     rotating.watch(PODS, "", "7")
     assert [seen[2] for seen in server.seen] == ["Bearer one", "Bearer two"]
+    for bad in ("two\nlines", "na\u00efve"):
+        token.write_text(bad)
+        answer = rotating.list_page(PODS, "", 1, "")
+        assert isinstance(answer, signals.Unreachable)
+        assert "a token holds characters that no token has" in answer.why
     token.unlink()
     answer = rotating.watch(PODS, "", "7")
     assert isinstance(answer, signals.Unreachable)
@@ -282,6 +287,9 @@ def test_a_missing_or_unusable_kubeconfig_is_one_clear_error(tmp_path: Path) -> 
     with pytest.raises(Misconfigured, match="does not exist"):
         Cluster(ClusterSettings("c", kubeconfig=tmp_path / "absent"))
     broken = tmp_path / "broken"
+    broken.write_text('{"half": [')
+    with pytest.raises(Misconfigured, match="cannot be used"):
+        Cluster(ClusterSettings("c", kubeconfig=broken))
     broken.write_text("{}")
     with pytest.raises(Misconfigured, match="cannot be used"):
         Cluster(ClusterSettings("c", kubeconfig=broken))
