@@ -110,10 +110,14 @@ class Driver(threading.Thread):
         """The epoch that the session is in."""
         return self._machine.epoch
 
-    def settled(self) -> bool:
-        """Nothing is waiting to be worked on, told, acknowledged or stored."""
-        begun = self._machine.phase is not Phase.NEW  # a list may be asked for, and its answer be long in coming
+    def stored(self) -> bool:
+        """Nothing that was read is waiting to be worked on, told, acknowledged or stored; a list may be to come."""
+        begun = self._machine.phase is not Phase.NEW
         return begun and self._mailbox.idle() and not self._machine.versions.untold and self._publisher.settled()
+
+    def settled(self) -> bool:
+        """All is stored, and no list is to come."""
+        return self.stored() and self._machine.phase in (Phase.LIVE, Phase.OPENING, Phase.WAITING, Phase.PARKED)
 
     def covered(self) -> bool:
         """The session knows a version to watch from, or has told that it lost coverage."""

@@ -101,10 +101,14 @@ class Producer:
         for driver in list(self._drivers.values()):
             driver.kill()
 
-    def settled(self) -> bool:
+    def stored(self) -> bool:
         """All that was read is sent, acknowledged, and its position stored."""
         drivers = list(self._drivers.values())
-        return self._ready.is_set() and all(driver.settled() for driver in drivers) and self._sink.depth() == 0
+        return self._ready.is_set() and all(driver.stored() for driver in drivers) and self._sink.depth() == 0
+
+    def settled(self) -> bool:
+        """All is stored, and no list is to come."""
+        return self.stored() and all(driver.settled() for driver in list(self._drivers.values()))
 
     def healthy(self) -> bool:
         """No session has failed."""

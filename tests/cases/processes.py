@@ -55,7 +55,7 @@ class Process:
 
     def settled(self) -> bool:
         """All that was read is acknowledged, and its position is stored."""
-        return self.producer.settled() and self.sink.depth() == 0
+        return self.producer.stored() and self.sink.depth() == 0
 
     def end(self) -> None:
         """Stop gracefully. Raises CaseFailed when it does not."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -153,6 +154,18 @@ def test_a_server_that_is_gone_is_not_current() -> None:
     assert running.covered()
     running.order(Stop())
     running.join(10)
+
+
+def test_what_was_read_is_stored_while_a_list_is_to_come() -> None:
+    """A server may take long for a list; whoever waits for what was read need not wait for that, nor does a stop."""
+    with socket.create_server(("127.0.0.1", 0)) as mute:
+        running = driver(f"http://127.0.0.1:{mute.getsockname()[1]}", MemorySink(), Metrics())
+        assert not running.stored()
+        begin(running, Start(None, 1))
+        until(running.stored)
+        assert not running.settled()
+        running.kill()
+        running.join(10)
 
 
 def test_a_live_session_settles() -> None:

@@ -163,13 +163,13 @@ def test_a_streamed_list_that_breaks_off_is_no_list() -> None:
 
 def test_a_watch_that_never_says_anything_is_mute_only_where_bookmarks_are_known() -> None:
     run = live()
-    run.give(StreamEnded(70.0, clean=False))
+    run.give(StreamEnded(150.0, clean=False))
     assert run.session.silent == 1
     assert not run.session.mute
     assert run.requests() == [(Verb.WATCH, "10")]
     run.give(StreamOpened(), Bookmark("12", initial_events_end=False), StreamEnded(90.0, clean=False))
     assert not run.session.mute
-    run.give(StreamOpened(), StreamEnded(70.0, clean=False))
+    run.give(StreamOpened(), StreamEnded(150.0, clean=False))
     assert run.session.mute
     assert [count.what for count in run.of(Count)] == ["silent_watches"]
     run.give(StreamOpened(), frame(ADDED, "a", "13"))
