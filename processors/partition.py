@@ -7,7 +7,7 @@ a drained batch or throws the whole object away and loads the state topic again 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import orjson
@@ -162,7 +162,8 @@ class Partition:
         resource = (event.cluster, event.group, event.resource)
         living = pending.memory.of(resource)
         known = living.get(event.uid or "")
-        others = self._beside(resource, event)
+        names = self._scopes[resource]
+        others = self._beside(names, event) if len(names) > 1 else ()
         beside = streams.floor_beside(others, event) if known is None else None
         running = streams.running((stream, *others)) if others or stream.relists else NONE_RUNNING
         try:
@@ -187,11 +188,10 @@ class Partition:
                 self._conflict(known, at)
         return streams.advance(stream, session, written=pending.written - before, listed=listed)
 
-    def _beside(self, resource: ResourceKey, event: RawEvent) -> Sequence[StreamState]:
-        """The streams of other scopes of a resource."""
-        names = self._scopes[resource]
-        own = wire.stream_of(event) if len(names) > 1 else None
-        return tuple(self._streams[name] for name in names if name != own) if own is not None else ()
+    def _beside(self, names: Iterable[str], event: RawEvent) -> Sequence[StreamState]:
+        """Of the streams of a resource those of other scopes."""
+        own = wire.stream_of(event)
+        return tuple(self._streams[name] for name in names if name != own)
 
     def _emit(self, running: frozenset[str], known: UidState | None, outcome: Outcome, at: At) -> None:
         event, op = at.event, outcome.op
