@@ -12,6 +12,8 @@ from kubecdc.wire import is_object_key, partition_of
 
 MAX_MESSAGE_BYTES = 4 * 1024 * 1024
 HISTORY_MS = 7 * 24 * 3600 * 1000
+LEAST_HISTORY_MS = 3600 * 1000
+MOST_HISTORY_MS = 36_500 * 24 * 3600 * 1000
 SETTINGS = ("cleanup.policy", "min.compaction.lag.ms", "max.message.bytes", "min.insync.replicas")
 
 # State and positions are read to their end at each start, and written all the time; the segment being written is never
@@ -103,6 +105,48 @@ def check(prefix: str, live: Mapping[str, LiveTopic]) -> list[str]:
     return problems
 
 
+def planned(specs: Iterable[TopicSpec], live: Mapping[str, LiveTopic]) -> dict[str, LiveTopic]:
+    """The topics as they will be when those that are missing have been made."""
+    return {
+        spec.name: live.get(spec.name) or LiveTopic(spec.name, spec.partitions, spec.replication, spec.config())
+        for spec in specs
+    }
+
+
+def differing(
+    prefix: str,
+    live: Mapping[str, LiveTopic],
+    *,
+    partitions: int | None = None,
+    replication: int | None = None,
+    history_ms: int | None = None,
+) -> list[str]:
+    """Where live topics are not what was asked for, and how to get it; what is None was not asked for."""
+    names = TopicNames.under(prefix)
+    problems = []
+    others = [f"{topic.name} {topic.partitions}" for topic in live.values() if topic.partitions != partitions]
+    if partitions is not None and others:
+        problems.append(
+            f"{partitions} partitions were asked for, but the topics exist with others ({', '.join(others)}): to keep"
+            " them leave --partitions out; " + _migrate(names)
+        )
+    others = [f"{topic.name} {topic.replication}" for topic in live.values() if topic.replication != replication]
+    if replication is not None and others:
+        problems.append(
+            f"replication {replication} was asked for, but the topics exist with another ({', '.join(others)}): to keep"
+            " it leave --replication out, or change it with `kafka-reassign-partitions`"
+        )
+    for name in (names.events, names.changes) if history_ms is not None else ():
+        lag = live[name].config.get("min.compaction.lag.ms", "0") if name in live else str(history_ms)
+        if int(lag) != history_ms:
+            problems.append(
+                f"a history of {history_ms} ms was asked for, but topic {name} exists with min.compaction.lag.ms={lag}:"
+                " to keep it leave --history out, or "
+                + _alter(name, f"min.compaction.lag.ms={history_ms},delete.retention.ms={history_ms}")
+            )
+    return problems
+
+
 def moved(prefix: str, partitions: int, keys: Iterable[tuple[int, bytes | None]]) -> list[str]:
     """What is wrong if UIDs do not lie where they must: `keys` are (partition, key) of records of the events topic."""
     names = TopicNames.under(prefix)
@@ -151,7 +195,7 @@ def _check_topic(topic: LiveTopic, *, history: bool) -> list[str]:
             + _alter(topic.name, "cleanup.policy=compact")
         )
     lag = topic.config.get("min.compaction.lag.ms", "0")
-    if history and int(lag) < 3600_000:
+    if history and int(lag) < LEAST_HISTORY_MS:
         problems.append(
             f"topic {topic.name} has min.compaction.lag.ms={lag}: versions may"
             " vanish before they are read; " + _alter(topic.name, f"min.compaction.lag.ms={HISTORY_MS}")

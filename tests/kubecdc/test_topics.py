@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from kubecdc.topics import HISTORY_MS, SETTINGS, LiveTopic, TopicNames, check, moved, table
+from kubecdc.topics import HISTORY_MS, SETTINGS, LiveTopic, TopicNames, check, differing, moved, planned, table
 from kubecdc.wire import partition_of
 
 NAMES = TopicNames.under("k")
@@ -91,6 +91,33 @@ def test_partition_counts_must_be_equal_but_for_positions():
     assert "k.events 3, k.changes 4, k.state 3" in problem
     assert "must lie in one partition" in problem
     assert "`kubecdc topics init --prefix NEW --partitions N`" in problem
+
+
+def test_what_is_planned_is_what_is_there_and_what_will_be_made():
+    found = live(partitions=2)
+    del found[NAMES.state]
+    plan = planned(table("k", 5, 1), found)
+    assert {name: topic.partitions for name, topic in plan.items()} == {
+        "k.events": 2,
+        "k.changes": 2,
+        "k.state": 5,
+        "k.positions": 2,
+    }
+    assert check("k", planned(table("k", 3, 3), {})) == []
+
+
+def test_only_what_was_asked_for_can_differ():
+    found = live()
+    assert differing("k", found) == []
+    assert differing("k", found, partitions=3, replication=1, history_ms=HISTORY_MS) == []
+    assert differing("k", {}, partitions=9, replication=9, history_ms=9) == []
+    count, copies, events, changes = differing("k", found, partitions=4, replication=3, history_ms=3_600_000)
+    assert "4 partitions were asked for" in count
+    assert "k.events 3, k.changes 3, k.state 3, k.positions 3" in count
+    assert "`kubecdc topics init --prefix NEW --partitions N`" in count
+    assert "`kafka-reassign-partitions`" in copies
+    assert "--topic k.events --add-config min.compaction.lag.ms=3600000,delete.retention.ms=3600000" in events
+    assert "--topic k.changes" in changes
 
 
 def test_a_partition_count_that_was_changed_shows_in_where_uids_lie():
