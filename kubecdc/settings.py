@@ -75,6 +75,13 @@ KAFKA_PROPERTY = Option(
 )
 # A file serves all commands, so these may stand at its top even where a command has no use for them.
 SHARED = frozenset({BOOTSTRAP.key, PREFIX.key, SCHEMA_REGISTRY.key, KAFKA_PROPERTY.key})
+# The commands that read a file. Named, not gathered: they are imported only when called. A test holds the two together.
+TABLES = frozenset(
+    {
+        *("produce", "process", "rebuild-state", "subscribe", "replay", "state", "history", "diff", "blame", "gaps"),
+        *("verify", "topics-init", "topics-show", "topics-check"),
+    }
+)
 
 
 def resolve(
@@ -94,7 +101,7 @@ def resolve(
     own = file.get(table, {})
     if not isinstance(own, Mapping):
         raise Misconfigured(f"[{table}] in the configuration file must be a table")
-    problems = _unknown_keys(options, file, own, table)
+    problems = [*_unknown_tables(file), *_unknown_keys(options, file, own, table)]
     values: dict[str, Any] = {}
     for option in options:
         values[option.key] = None
@@ -128,7 +135,7 @@ def read_file(path: str | None) -> dict[str, Any]:
     if path is None:
         return {}
     try:
-        return tomllib.loads(Path(path).read_text())
+        return tomllib.loads(Path(path).read_text(encoding="utf-8"))
     except OSError as error:
         raise Misconfigured(f"configuration file {path}: {error.strerror or error}") from error
     except ValueError as error:  # TOMLDecodeError and UnicodeDecodeError alike
@@ -215,13 +222,29 @@ def _parsed(option: Option, given: Any) -> Any:
     raise ValueError(f"must be {option.kind.wanted}")
 
 
+def _unknown_tables(file: Mapping[str, Any]) -> list[str]:
+    problems = []
+    for name, value in file.items():
+        if not isinstance(value, Mapping) or name in TABLES:
+            continue
+        parts = [table for table in sorted(TABLES) if table.startswith(f"{name}-")]
+        near = parts or difflib.get_close_matches(name, sorted(TABLES), 1)
+        hint = (
+            f"did you mean {' or '.join(f'[{table}]' for table in near)}?"
+            if near
+            else f"tables are named for commands: {', '.join(sorted(TABLES))}"
+        )
+        problems.append(f"[{name}] in the configuration file is no table of a command that reads it: {hint}")
+    return problems
+
+
 def _unknown_keys(options: Sequence[Option], file: Mapping[str, Any], own: Mapping[str, Any], table: str) -> list[str]:
     known = {option.key for option in options}
     problems = []
     for label, mapping, accepted in (("", file, known | SHARED), (f"[{table}] ", own, known)):
         for name, value in mapping.items():
             if isinstance(value, Mapping) and mapping is file:
-                continue  # the table of some command
+                continue  # a table, of which more is said elsewhere
             if name.replace("-", "_") not in accepted:
                 near = difflib.get_close_matches(name.replace("-", "_"), sorted(accepted), 1)
                 hint = (

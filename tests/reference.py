@@ -66,7 +66,7 @@ def _settings() -> Iterator[str]:
         "A setting comes from its flag, else from its `KUBECDC_*` variable, else from the TOML file that `--config` or"
         " `KUBECDC_CONFIG` names, else from its default. In the file, a key in the table of a command (`[produce]`,"
         f" `[topics-init]`) serves that command and comes first; {shared} may stand at the top for all."
-        " An unknown key is an error."
+        " An unknown key or table is an error."
     )
     yield "```toml\n" + 'bootstrap = "kafka:9092"\n\n[produce]\ncluster = "prod"\nexclude = ["pods"]\n' + "```"
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +14,7 @@ import pytest
 from click.testing import CliRunner
 
 from kubecdc import kinds, settings
+from kubecdc.cli import main, root
 from kubecdc.errors import Misconfigured
 from kubecdc.settings import BOOTSTRAP, KAFKA_PROPERTY, PREFIX, Option, Values
 
@@ -117,6 +121,53 @@ def test_tables_of_other_commands_and_what_all_share_are_no_faults():
 
 def test_the_command_s_table_must_be_a_table():
     assert problems(file={"produce": 3}) == ("[produce] in the configuration file must be a table",)
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("prodce", "did you mean [produce]?"),
+        ("topics_init", "did you mean [topics-init]?"),
+        ("topics", "did you mean [topics-check] or [topics-init] or [topics-show]?"),
+        ("up", "tables are named for commands: blame, "),
+    ],
+)
+def test_a_table_of_no_command_is_told(name: str, hint: str):
+    (told,) = problems(file={name: {"exclude": ["secrets"]}})
+    assert told.startswith(f"[{name}] in the configuration file is no table of a command that reads it: {hint}")
+
+
+def read_tables(command: click.Command, path: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+    """The command lines below a command that take --config."""
+    if isinstance(command, click.Group):
+        context = click.Context(command)
+        for name in command.list_commands(context):
+            found = command.get_command(context, name)
+            assert found is not None
+            yield from read_tables(found, (*path, name))
+    elif any("--config" in parameter.opts for parameter in command.params):
+        yield path
+
+
+def test_the_tables_are_those_of_the_commands_that_read_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    file = tmp_path / "f.toml"
+    found = set()
+    for path in read_tables(root, ()):
+        table = "-".join(path)
+        file.write_text(f"[{table}]\nnope = 1\n")
+        assert main([*path, "--config", str(file)]) == 2
+        assert f"[{table}] nope in the configuration file is no setting" in capsys.readouterr().err
+        found.add(table)
+    assert found == settings.TABLES
+
+
+def test_a_file_is_utf_8_whatever_the_locale(tmp_path: Path):
+    file = tmp_path / "f.toml"
+    file.write_bytes('cluster = "Zürich"\n'.encode())
+    reading = f"from kubecdc import settings; print(ascii(settings.read_file({str(file)!r})))"
+    environ = {**os.environ, "LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"}
+    done = subprocess.run([sys.executable, "-c", reading], env=environ, capture_output=True, text=True, check=True)
+    assert done.stdout == "{'cluster': 'Z\\xfcrich'}\n"
 
 
 def test_files_that_cannot_be_read_are_told(tmp_path: Path):
