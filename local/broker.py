@@ -139,7 +139,10 @@ class Broker:
         return self
 
     def launch(self) -> None:
-        """Start without waiting: brokers of one quorum need each other to become ready."""
+        """Start without waiting: brokers of one quorum need each other to become ready.
+
+        Two brokers on one folder would both write its metadata log, so the folder is locked as long as one lives.
+        """
         if self.alive:
             raise LocalError(f"the broker on {self.bootstrap} runs already")
         ports.check_port(self.port, "Kafka")
@@ -148,10 +151,12 @@ class Broker:
         if self._training is None:
             self._cache = self._cache or aot.cache(self._java(), _train, self._progress)
         children.prepare_folder(self._folder)
-        config = self._write_config()
-        self._format(config)
-        trained = [f"-XX:AOTCacheOutput={self._training}"] if self._training else []
-        self._child = children.spawn([*self._java(), *trained, "kafka.Kafka", str(config)], log=self.log)
+        with children.claimed(self._folder) as lock:
+            config = self._write_config()
+            self._format(config)
+            trained = [f"-XX:AOTCacheOutput={self._training}"] if self._training else []
+            command = [*self._java(), *trained, "kafka.Kafka", str(config)]
+            self._child = children.spawn(command, log=self.log, keep=[lock])
 
     def wait_ready(self, timeout_seconds: float = _READY_SECONDS) -> None:
         """Return when the broker answers; `ServerDied` with its log when it ends, or `NotReady`."""

@@ -8,6 +8,7 @@ threads can deadlock. On other systems children end only when they are stopped.
 
 from __future__ import annotations
 
+import fcntl
 import os
 import queue
 import signal
@@ -17,13 +18,16 @@ import tempfile
 import threading
 import time
 from concurrent.futures import Future
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from local.errors import FolderUnusable, NotReady, ServerDied
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
+
+_LEAVING_SECONDS = 3.0  # a server that was just killed may still be closing its files
 
 _BECOME = """
 import ctypes, os, signal, sys
@@ -92,10 +96,11 @@ class Child:
         return "\n".join(text.splitlines()[-lines:])
 
 
-def spawn(argv: Sequence[str], *, log: Path, env: Mapping[str, str] | None = None) -> Child:
+def spawn(argv: Sequence[str], *, log: Path, env: Mapping[str, str] | None = None, keep: Sequence[int] = ()) -> Child:
     """Start a process with both outputs appended to `log`; OSError when it cannot be started.
 
-    It gets a session of its own, so that Ctrl-C reaches us and we end it in the right order.
+    It gets a session of its own, so that Ctrl-C reaches us and we end it in the right order. The file descriptors
+    `keep` are its own, too.
     """
     command = [str(part) for part in argv]
     if sys.platform == "linux":
@@ -112,6 +117,7 @@ def spawn(argv: Sequence[str], *, log: Path, env: Mapping[str, str] | None = Non
                 stderr=subprocess.STDOUT,
                 env=None if env is None else dict(env),
                 start_new_session=True,
+                pass_fds=tuple(keep),
             )
         return Child(process, log, start)
 
@@ -137,6 +143,33 @@ def prepare_folder(folder: Path) -> None:
             pass
     except OSError as error:
         raise FolderUnusable(f"cannot write in {folder} ({error}): choose another folder") from error
+
+
+@contextmanager
+def claimed(folder: Path) -> Iterator[int]:
+    """A lock on `folder` as a file descriptor; `FolderUnusable` when another server has it.
+
+    A child that keeps the descriptor holds the lock until it ends, however it does and whoever of us still lives.
+    """
+    refused = f"{folder} cannot be locked (%s): choose another folder"
+    try:
+        stream = (folder / "lock").open("ab")
+    except OSError as error:
+        raise FolderUnusable(refused % error) from error
+    with stream:
+
+        def free() -> bool:
+            try:
+                fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return False
+            except OSError as error:
+                raise FolderUnusable(refused % error) from error
+            return True
+
+        if not poll(free, _LEAVING_SECONDS, every_seconds=0.05):
+            raise FolderUnusable(f"another server runs on {folder}: use that one, end it, or choose another folder")
+        yield stream.fileno()
 
 
 def poll(condition: Callable[[], bool], timeout_seconds: float, every_seconds: float) -> bool:

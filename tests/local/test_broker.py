@@ -12,7 +12,7 @@ from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, Resourc
 
 from local import ports
 from local.broker import Broker
-from local.errors import LocalError, NotReady, PortTaken, ServerDied
+from local.errors import FolderUnusable, LocalError, NotReady, PortTaken, ServerDied
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -110,6 +110,15 @@ def test_frozen_broker_is_not_ready_until_it_goes_on(own_broker: Broker) -> None
 def test_second_start_is_refused(own_broker: Broker) -> None:
     with pytest.raises(LocalError, match="runs already"):
         own_broker.start()
+
+
+def test_a_folder_on_which_a_broker_runs_is_refused_and_left_as_it_is(own_broker: Broker) -> None:
+    folder = own_broker.log.parent
+    before = (folder / "server.properties").read_bytes()
+    with pytest.raises(FolderUnusable, match="another server runs on"):
+        Broker(folder).start()
+    assert (folder / "server.properties").read_bytes() == before
+    assert own_broker.alive
 
 
 def test_taken_port_is_refused_before_anything_is_written(tmp_path: Path) -> None:

@@ -23,6 +23,15 @@ child = children.spawn(sys.argv[2:], log=pathlib.Path(sys.argv[1]))
 print(child.pid, flush=True)
 time.sleep(600)
 """
+CLAIMING_PARENT = """
+import pathlib, sys, time
+from local import children
+log = pathlib.Path(sys.argv[1])
+with children.claimed(log.parent) as lock:
+    child = children.spawn(sys.argv[2:], log=log, keep=[lock])
+print(child.pid, flush=True)
+time.sleep(600)
+"""
 
 
 @pytest.fixture
@@ -94,6 +103,36 @@ def test_folder_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(FolderUnusable, match="choose another folder"):
         children.prepare_folder(tmp_path / "file" / "data")
+
+
+def test_a_folder_is_claimed_as_long_as_the_child_that_keeps_it_lives(tmp_path: Path) -> None:
+    with children.claimed(tmp_path) as lock:
+        child = children.spawn(SLEEP, log=tmp_path / "child.log", keep=[lock])
+    try:
+        with pytest.raises(FolderUnusable, match="another server runs on"), children.claimed(tmp_path):
+            pass
+    finally:
+        child.kill()
+    with children.claimed(tmp_path):
+        pass
+
+
+def test_a_folder_is_free_when_its_child_dies_with_its_parent(tmp_path: Path) -> None:
+    arguments = [sys.executable, "-c", CLAIMING_PARENT, str(tmp_path / "child.log"), *SLEEP]
+    with subprocess.Popen(arguments, stdout=subprocess.PIPE, cwd=Path(__file__).parents[2]) as process:
+        assert process.stdout is not None
+        assert int(process.stdout.readline())
+        with pytest.raises(FolderUnusable), children.claimed(tmp_path):
+            pass
+        process.send_signal(signal.SIGKILL)
+    with children.claimed(tmp_path):
+        pass
+
+
+def test_a_folder_that_cannot_be_claimed_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "lock").mkdir()
+    with pytest.raises(FolderUnusable, match=r"cannot be locked .*: choose another folder"), children.claimed(tmp_path):
+        pass
 
 
 def test_tail_shows_this_run_only(log: Path) -> None:

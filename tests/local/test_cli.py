@@ -53,6 +53,22 @@ def test_up_prints_its_address_makes_topics_and_ends_when_told(tmp_path: Path) -
         socket.create_connection(("127.0.0.1", int(bootstrap.rpartition(":")[2])), timeout=5)
 
 
+def test_a_second_up_on_a_folder_is_refused_until_the_first_is_gone(tmp_path: Path) -> None:
+    data = ("--data", str(tmp_path / "data"), "--no-topics")
+    with started("up", *data, temporary=tmp_path) as first:
+        assert first.stdout is not None
+        assert first.stdout.readline()
+        with started("up", *data, temporary=tmp_path) as second:
+            _, err = second.communicate(timeout=60)
+        assert second.returncode == 2
+        (told,) = err.splitlines()
+        assert told.startswith(f"error: another server runs on {tmp_path / 'data'}: ")
+        first.kill()
+    with started("up", *data, temporary=tmp_path) as third:
+        assert third.stdout is not None
+        assert third.stdout.readline()
+
+
 def test_up_on_a_taken_port_says_so() -> None:
     port = free_port()
     with socket.create_server(("127.0.0.1", port)):
