@@ -37,6 +37,7 @@ SERVICE_KEYS = {
 }
 HEALTH_KEYS = {"test", "interval", "timeout", "retries"}
 KEY = "0123456789abcdef" * 4
+CLUSTER = "named-outside"
 CLUSTER_ID = "5L6g3nShT-eMCtK--X86sw"
 
 
@@ -61,7 +62,11 @@ def seconds(text: str) -> float:
 def part(service: str, folder: Path, **addresses: str) -> Part:
     """A service as a container; what is mounted into it is looked up where it comes from."""
     written = SERVICES[service]
-    variables = {"KUBECDC_REDACTION_KEY": KEY, "KUBECONFIG": str(folder / "kubeconfig")}
+    variables = {
+        "KUBECDC_REDACTION_KEY": KEY,
+        "KUBECDC_CLUSTER": CLUSTER,
+        "KUBECONFIG": str(folder / "kubeconfig"),
+    }
     env = {name: interpolated(value, **variables) for name, value in written["environment"].items()}
     for volume in written.get("volumes", []):
         source, target, mode = interpolated(volume, **variables).split(":")
@@ -139,6 +144,12 @@ def test_the_redaction_key_must_be_given() -> None:
         interpolated(text)
 
 
+def test_the_name_of_the_cluster_may_be_given() -> None:
+    """Two clusters in one log need names of their own; an empty one is that of the kubeconfig's context."""
+    text = SERVICES["producer"]["environment"]["KUBECDC_CLUSTER"]
+    assert (interpolated(text), interpolated(text, KUBECDC_CLUSTER=CLUSTER)) == ("", CLUSTER)
+
+
 # --- the command lines ----------------------------------------------------------------------------------------------
 
 
@@ -212,6 +223,7 @@ def test_the_command_lines_carry_a_cluster_to_the_changes_topic(compose_kafka: s
         ):
             event = pipeline.arrived(events, running, "object", lambda r: isinstance(r, RawEvent) and r.uid == uid)
             assert event.rv == made["metadata"]["resourceVersion"]
+            assert event.cluster == CLUSTER
             assert running.stop() == 0, running.tail()
             assert list(running.folder.iterdir()) == [], "its file system is read-only"
 
