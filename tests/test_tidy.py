@@ -139,6 +139,19 @@ def test_every_module_has_a_test_module_of_its_name():
     assert set(missing) == UNTESTED_BY_NAME
 
 
+def test_the_map_names_every_module():
+    """In a row of the map a name without a folder lies in that of the name before."""
+    named_there: set[str] = set()
+    for row in (ROOT / "ARCHITECTURE.md").read_text().splitlines():
+        folder = ""
+        for name in re.findall(r"`([^` ]+\.py)`", row.split("|")[1]) if row.startswith("|") else ():
+            folder, _, pattern = name.rpartition("/") if "/" in name else (folder, "", name)
+            found = {named(path) for path in ROOT.glob(f"{folder}/{pattern}")}
+            assert found, f"the map names {folder}/{pattern}, which does not exist"
+            named_there |= found
+    assert {named(path) for path in sources() if path.stem != "__init__"} - named_there == set()
+
+
 def test_test_packages_mirror_ours_and_cannot_shadow_them():
     """Without an `__init__` in each, pytest takes tests/producer for the package itself."""
     for package in ("", *PACKAGES):
