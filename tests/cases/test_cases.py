@@ -6,6 +6,7 @@ why; one that begins to pass fails here, so that the list stays true.
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -34,7 +35,11 @@ def _plays():
 
 
 def test_the_cases_are_there():
-    assert SHARED, f"no cases in {loader.folder()}: set {loader.FOLDER_VARIABLE} to the folder of the case files"
+    """Those of `own` are played everywhere; the shared ones lie beside the checkout, and in CI they must."""
+    missing = f"no cases in {loader.folder()}: set {loader.FOLDER_VARIABLE} to the folder of the case files"
+    if not SHARED and os.environ.get("CI") != "true":
+        pytest.skip(missing)
+    assert SHARED, missing
 
 
 def test_not_yet_names_cases_that_exist():
