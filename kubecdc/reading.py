@@ -10,8 +10,8 @@ from __future__ import annotations
 import logging
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Literal, Self
 
@@ -297,9 +297,8 @@ def fold(source: Source, on_break: OnBreak, match: Match = EVERYTHING) -> Fold:
     """Fold the log up to where it ends now."""
     with Subscription(source, BEGINNING, follow=False, on_break=on_break, match=match) as reading:
         found = Fold(reading.partitions)
-        for entry in reading.entries():
-            if entry.change is None or match(entry.change):
-                found.step(entry)
+        for entry in _asked_for(match, reading.entries()):
+            found.step(entry)
     return found
 
 
@@ -322,9 +321,8 @@ def past(source: Source, bounds: Mapping[Stream, Resolved], match: Match = EVERY
     """Read the log once more for the state at `bounds`; breaks were found by the reading before."""
     found = Past(bounds)
     with Subscription(source, BEGINNING, follow=False, on_break="report", match=match) as reading:
-        for entry in reading.entries():
-            if entry.change is None or match(entry.change):
-                found.step(entry)
+        for entry in _asked_for(match, reading.entries()):
+            found.step(entry)
     return found
 
 
@@ -336,9 +334,8 @@ def follow_until(
     with Subscription(source, BEGINNING, follow=True, on_break=on_break, match=match) as reading:
         found = Fold(reading.partitions)
         for batch in reading.batches(WAIT_S):
-            for entry in batch:
-                if entry.change is None or match(entry.change):
-                    found.step(entry)
+            for entry in _asked_for(match, batch):
+                found.step(entry)
             if done(found) or time.monotonic() > deadline:
                 break
     return found
@@ -363,6 +360,12 @@ def gaps(
         properties=properties,
     )
     return found.gaps
+
+
+def _asked_for(match: Match, entries: Iterable[Entry]) -> Iterator[Entry]:
+    """What a fold needs of the log: PROGRESS also where nobody wants to see it, as nothing else resolves or closes."""
+    needed = replace(match, progress=True)
+    return (entry for entry in entries if entry.change is None or needed(entry.change))
 
 
 def _start(from_: From) -> Start:

@@ -16,6 +16,7 @@ from kubecdc.codec import Codec
 from kubecdc.errors import ChainBroken, Misconfigured, Unreachable
 from kubecdc.folding import Resolved, Resource
 from kubecdc.matching import Match
+from kubecdc.reading import Source, follow_until
 from kubecdc.records import Cause, Op, Progress
 from local.broker import Broker
 from local.children import poll
@@ -193,6 +194,18 @@ def test_state_is_what_lives_how_far_and_with_which_gaps(log: Log):
     assert [each.partitions for each in found.gaps] == [(0, 1)]
     assert kubecdc.gaps(log.bootstrap, prefix=log.prefix) == found.gaps
     assert kubecdc.state(log.bootstrap, prefix=log.prefix, match=Match(name="none")).objects == ()
+
+
+def test_a_fold_sees_progress_that_nobody_wants_to_see(log: Log):
+    lost = gap(Cause.COVERAGE_LOST, "12", None)
+    log.write(change(), progress(None, "12"), lost, gap(Cause.RELIST_WINDOW, "12", "20"), progress("20", "30"))
+    unseen = Match(progress=False)
+    now = kubecdc.state(log.bootstrap, prefix=log.prefix, match=unseen)
+    assert now.resolved == {Resource("c", "", "pods"): Resolved(1, "30")}
+    assert [each.open for each in now.gaps] == [False, False]
+    assert kubecdc.state(log.bootstrap, prefix=log.prefix, match=unseen, at_rv="25").objects == (change(),)
+    followed = follow_until(Source(log.bootstrap, log.prefix), lambda fold: bool(fold.streams()), 20, "raise", unseen)
+    assert followed.streams() == {(Resource("c", "", "pods"), ""): Resolved(1, "30")}
 
 
 def test_state_at_an_earlier_version(log: Log):

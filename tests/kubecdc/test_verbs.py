@@ -75,6 +75,16 @@ def test_state_in_each_form(log: Log, capsys: pytest.CaptureFixture[str]):
     assert "deployments.apps  other      pod-u2" in capsys.readouterr().out
 
 
+def test_tables_know_what_progress_tells(log: Log, capsys: pytest.CaptureFixture[str]):
+    log.write(LIFE[0], progress(None, "12"), gap(Cause.COVERAGE_LOST, "12", None), progress("12", "30", count=0))
+    assert main(["state", *where(log), "--at-rv", "29"]) == 0
+    told = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert ["c", "pods", "1", "30"] in told
+    assert ["pods", "ns", "pod-u1"] in [line[:3] for line in told]
+    assert main(["gaps", *where(log)]) == 0
+    assert "(12, closed later]" in capsys.readouterr().out
+
+
 def test_gaps_in_each_form(log: Log, capsys: pytest.CaptureFixture[str]):
     log.write(progress(None, "12"), gap(Cause.COVERAGE_LOST, "12", None), gap(Cause.RELIST_WINDOW, "12", "20"))
     for form in ("json", "ndjson"):
