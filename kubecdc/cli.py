@@ -15,6 +15,7 @@ from typing import NamedTuple
 import click
 
 from kubecdc.errors import ChainBroken, KubecdcError, Misconfigured, Unreachable
+from kubecdc.escaping import visible
 
 MENDABLE, BROKEN, FAILED, INTERRUPTED = 2, 3, 1, 130
 
@@ -115,7 +116,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KubecdcError as error:
         problems = error.problems if isinstance(error, Misconfigured) else (str(error),)
         for problem in problems:
-            click.echo(f"kubecdc: {problem}", err=True)
+            click.echo(f"kubecdc: {visible(problem)}", err=True)
         return _status(error)
     return 0
 

@@ -17,6 +17,7 @@ from rich.console import Console
 from rich.table import Table
 
 from kubecdc.chain import resource_name
+from kubecdc.escaping import visible
 from kubecdc.folding import GapReport, Resolved, Resource
 from kubecdc.records import Change, Op
 
@@ -38,7 +39,7 @@ class Changes:
     def __init__(self, output: str) -> None:
         self._output = output
         self._count = 0
-        self._console = Console(highlight=False, soft_wrap=True)
+        self._console = Console(highlight=False, soft_wrap=True, emoji=False)
 
     def __enter__(self) -> Self:
         if self._output == "json":
@@ -169,8 +170,9 @@ def state_table(objects: Sequence[Change], resolved: Mapping[Resource, Resolved 
     _draw(["CLUSTER", "KIND", "EPOCH", "RESOLVED"], [[_cell(v) for v in r.values()] for r in resolved_rows(resolved)])
 
 
-def _draw(heads: Sequence[str], lines: Sequence[Sequence[str]]) -> None:
-    console = Console(highlight=False)
+def _draw(heads: Sequence[str], raw: Sequence[Sequence[str]]) -> None:
+    lines = [[visible(cell) for cell in line] for line in raw]
+    console = Console(highlight=False, emoji=False)
     if console.is_terminal:
         table = Table(box=None, pad_edge=False)
         for head in heads:
@@ -180,7 +182,7 @@ def _draw(heads: Sequence[str], lines: Sequence[Sequence[str]]) -> None:
         console.print(table, markup=False)
         return
     widths = [max(map(len, column)) for column in zip(heads, *lines, strict=True)]
-    for line in (heads, *lines):
+    for line in (list(heads), *lines):
         padded = "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True))
         sys.stdout.write(padded.rstrip() + "\n")
     sys.stdout.flush()
@@ -188,8 +190,9 @@ def _draw(heads: Sequence[str], lines: Sequence[Sequence[str]]) -> None:
 
 def _line(*cells: str) -> str:
     widths = (12, 8, 24, 40, 24, 4)
-    padded = [cell.ljust(width) for cell, width in zip(cells, widths, strict=False)]
-    return " ".join((*padded, *cells[len(widths) :])).rstrip()
+    shown = [visible(cell) for cell in cells]
+    padded = [cell.ljust(width) for cell, width in zip(shown, widths, strict=False)]
+    return " ".join((*padded, *shown[len(widths) :])).rstrip()
 
 
 def _detail(change: Change) -> str:

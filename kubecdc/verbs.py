@@ -16,6 +16,7 @@ import orjson
 from kubecdc import reading, render, settings
 from kubecdc.chain import Break
 from kubecdc.errors import ChainBroken, Misconfigured
+from kubecdc.escaping import visible
 from kubecdc.kinds import Kind, boolean, choice, text
 from kubecdc.matching import Match
 from kubecdc.settings import BOOTSTRAP, KAFKA_PROPERTY, PREFIX, SCHEMA_REGISTRY, Option
@@ -116,7 +117,7 @@ class Breaks:
         if self._raise:
             raise ChainBroken(str(found))
         self._count += 1
-        click.echo(f"kubecdc: {found}", err=True)
+        click.echo(f"kubecdc: {visible(str(found))}", err=True)
 
     def judge(self) -> None:
         """Raise ChainBroken if there was any."""

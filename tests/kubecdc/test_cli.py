@@ -60,6 +60,7 @@ def test_the_module_is_the_command():
         (Misconfigured("one", "two"), 2, "kubecdc: one\nkubecdc: two\n"),
         (Unreachable("no broker"), 2, "kubecdc: no broker\n"),
         (ChainBroken("hole"), 3, "kubecdc: hole\n"),
+        (ChainBroken("pod \x1b[2J\ra"), 3, "kubecdc: pod \\x1b[2J\\ra\n"),
         (Undecodable("bytes"), 1, "kubecdc: bytes\n"),
         (KubecdcError("other"), 1, "kubecdc: other\n"),
         (KeyboardInterrupt(), 130, ""),

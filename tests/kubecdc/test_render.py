@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -90,6 +91,30 @@ def test_changes_as_lines_tell_what_happened_where_and_why(capsys: pytest.Captur
     assert "RELIST_WINDOW: why; inferred in (10, 20]" in lines[2]
     assert "(20, open]" in lines[3]
     assert "(start, 9]" in lines[4]
+
+
+EVIL = "\x1b]0;x\x07\x9b2J\x7f\ra\nb\tc\u202e"
+SHOWN = "\\x1b]0;x\\x07\\x9b2J\\x7f\\ra\\nb\\tc\\u202e"
+
+
+@pytest.mark.parametrize("terminal", [False, True])
+def test_names_and_details_cannot_act_on_the_terminal(
+    terminal: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    monkeypatch.setenv("COLUMNS", "400")
+    if terminal:
+        monkeypatch.setenv("FORCE_COLOR", "1")
+    lost = gap(Cause.COVERAGE_LOST, "5", None)
+    report = GapReport(PODS, "", 1, Cause.COVERAGE_LOST, "5", None, None, EVIL, None, "", "", (0,), NOW_MS)
+    with render.Changes("table") as printer:
+        printer.add([change(name=EVIL), replace(lost, gap=Gap(Cause.COVERAGE_LOST, None, EVIL))])
+    render.state_table([change(name=EVIL, namespace=EVIL)], {})
+    render.gap_table([report])
+    render.rows([{"name": EVIL}], "table")
+    out = capsys.readouterr().out
+    assert out.count(SHOWN) == 6
+    assert not [part for part in EVIL[:2] + EVIL[4:] if part in "\x07\x9b\x7f\r\t\u202e" and part in out]
+    assert terminal or "\x1b" not in out
 
 
 def test_rows_in_each_form(capsys: pytest.CaptureFixture[str]):
