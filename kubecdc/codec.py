@@ -51,8 +51,8 @@ def schema_text(name: str) -> str:
     """Text of `schemas/<name>.avsc`, from the wheel or from a checkout."""
     packaged = resources.files("kubecdc") / "schemas" / f"{name}.avsc"
     if packaged.is_file():
-        return packaged.read_text()
-    return (Path(__file__).parent.parent / "schemas" / f"{name}.avsc").read_text()
+        return packaged.read_text(encoding="utf-8")
+    return (Path(__file__).parent.parent / "schemas" / f"{name}.avsc").read_text(encoding="utf-8")
 
 
 def fingerprint(schema: Mapping[str, Any]) -> bytes:

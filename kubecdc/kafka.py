@@ -5,6 +5,7 @@ It decides nothing about records. Every call ends in seconds when the broker doe
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -93,6 +94,15 @@ def describe(error: BaseException) -> str:
     return str(error.args[0] if error.args else error)
 
 
+def _made(client: Callable[[dict[str, Any]], T], told: dict[str, Any]) -> T:
+    """A client. Raises Misconfigured with the property that librdkafka refuses; values may be secrets."""
+    try:
+        return client(told)
+    except (KafkaException, TypeError, ValueError, AttributeError) as error:
+        reason = re.sub('^Failed to create .*?: |(?<=Invalid value )".*" (?=for )', "", describe(error)).strip()
+        raise Misconfigured(f"Kafka's client cannot be made, check --kafka-property: {reason}") from error
+
+
 class _Admin:
     """An admin client, and what it complains of."""
 
@@ -100,7 +110,7 @@ class _Admin:
         self._bootstrap, self._heard = bootstrap, Heard()
         told = connection(bootstrap, properties, self._heard)
         told["logger"] = complaints.SILENT
-        self.client = AdminClient(told)
+        self.client = _made(AdminClient, told)
 
     def unreachable(self, error: BaseException) -> Unreachable:
         """Why a call of it ended with an error."""
@@ -250,8 +260,8 @@ class TopicReader:
         self._bootstrap = bootstrap
         self._topic = topic
         self._follow = follow
-        self._consumer = Consumer({**connection(bootstrap, properties), **_READER})
         self._asking = _Admin(bootstrap, properties)
+        self._consumer = _made(Consumer, {**connection(bootstrap, properties), **_READER})
         self._silent_since = time.monotonic()
         try:
             self._bounds = self._watermarks()

@@ -5,12 +5,15 @@ Pure but for `file` and `folder`, which look whether a path exists, so that a wr
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
+
+PATH_MAX, NAME_MAX = 4095, 255  # bytes, in Linux and nearly everywhere
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,18 +46,28 @@ def _seconds(given: str) -> float:
     return float(match[1]) * unit
 
 
-def _file(given: str) -> Path:
-    found = Path(given).expanduser()
-    if not found.is_file():
-        raise ValueError("must be a file that exists")
+def _path(given: str) -> Path:
+    try:
+        found = Path(_text(given)).expanduser()
+    except RuntimeError:
+        raise ValueError("must not lie in the home of a user that does not exist") from None
+    if len(os.fsencode(found)) > PATH_MAX or any(len(os.fsencode(part)) > NAME_MAX for part in found.parts):
+        raise ValueError("must be a path that is not longer than the system takes")
     return found
 
 
-def _folder(given: str) -> Path:
-    found = Path(given).expanduser()
-    if not found.is_dir():
-        raise ValueError("must be a folder that exists")
-    return found
+def _existing(wanted: str, looks: Callable[[Path], bool]) -> Callable[[str], Path]:
+    def parse(given: str) -> Path:
+        found = _path(given)
+        try:
+            there = looks(found)
+        except OSError as error:
+            raise ValueError(f"must be {wanted}: {error.strerror}") from None
+        if not there:
+            raise ValueError(f"must be {wanted}")
+        return found
+
+    return parse
 
 
 def _url(given: str) -> str:
@@ -126,9 +139,9 @@ def choice(*names: str) -> Kind:
 text = Kind("TEXT", "text", _text)
 boolean = Kind("", "true or false", _boolean)
 seconds = Kind("SECONDS", "seconds, or a duration such as 30s, 5m or 2h", _seconds)
-path = Kind("PATH", "a path", lambda given: Path(_text(given)).expanduser())
-file = Kind("FILE", "a file that exists", _file)
-folder = Kind("FOLDER", "a folder that exists", _folder)
+path = Kind("PATH", "a path", _path)
+file = Kind("FILE", "a file that exists", _existing("a file that exists", Path.is_file))
+folder = Kind("FOLDER", "a folder that exists", _existing("a folder that exists", Path.is_dir))
 url = Kind("URL", "an address such as http://host:8081", _url)
 bootstrap = Kind("HOST:PORT", "host:port[,host:port]", _bootstrap)
 prefix = Kind("PREFIX", "a prefix of topic names", _prefix)

@@ -100,6 +100,33 @@ def test_an_absent_broker_is_told_in_seconds(call: Callable[[], object]):
     assert time.monotonic() - begun < 15
 
 
+@pytest.mark.parametrize(
+    ("properties", "told"),
+    [
+        ({"nosuch.prop": "1"}, 'No such configuration property: "nosuch.prop"'),
+        ({"security.protocol": "secret"}, 'Invalid value for configuration property "security.protocol"'),
+        ({"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN"}, "sasl.username and sasl.password must be"),
+        ({"socket.timeout.ms": "9999999"}, r'"socket.timeout.ms" value 9999999 is outside allowed range .*\d$'),
+        ({"error_cb": "x"}, "error_cb"),
+    ],
+)
+def test_a_property_that_the_client_refuses_is_named(properties: dict[str, str], told: str):
+    given = tuple(properties.items())
+    for call in (
+        lambda: kafka.live_topics(NOWHERE, "p", given),
+        lambda: kafka.create_topics(NOWHERE, topics.table("p", 1, 1), given),
+        lambda: TopicReader(NOWHERE, "p.changes", BEGINNING, follow=False, properties=given),
+    ):
+        with pytest.raises(Misconfigured, match=told) as caught:
+            call()
+        assert "secret" not in str(caught.value)
+
+
+def test_a_property_that_only_a_reader_refuses_is_named():
+    with pytest.raises(Misconfigured, match=r"fetch\.max\.bytes"):
+        TopicReader(NOWHERE, "p.c", BEGINNING, follow=False, properties=(("fetch.max.bytes", "1"),))
+
+
 def test_reading_ends_at_the_end_and_skips_what_was_aborted(kafka_broker: Broker):
     log = Log(kafka_broker.bootstrap, partitions=3)
     log.write(*[change(uid=f"u{number}") for number in range(50)])
