@@ -7,6 +7,8 @@ Verbs are imported when they are called, so that `kubecdc subscribe` loads neith
 from __future__ import annotations
 
 import importlib
+import io
+import logging
 import os
 import sys
 from collections.abc import Mapping, Sequence
@@ -16,6 +18,8 @@ import click
 
 from kubecdc.errors import ChainBroken, KubecdcError, Misconfigured, Unreachable
 from kubecdc.escaping import visible
+
+log = logging.getLogger("kubecdc")
 
 MENDABLE, BROKEN, FAILED, INTERRUPTED = 2, 3, 1, 130
 
@@ -98,11 +102,14 @@ def root() -> None:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command line and return the exit status; what went wrong is on standard error, never as a traceback."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # a name must not end a table where the terminal lacks it
     try:
         # Not root.main(): it prints on Ctrl-C, and makes a failure of a reader that has gone.
         with root.make_context("kubecdc", list(sys.argv[1:] if argv is None else argv)) as context:
             root.invoke(context)
-        sys.stdout.flush()
+        if sys.stdout is not None:
+            sys.stdout.flush()
     except click.ClickException as error:
         error.show()
         return error.exit_code
@@ -113,6 +120,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         _leave_stdout()
         return 0
+    except OSError as error:
+        log.debug("failed", exc_info=True)
+        click.echo(f"kubecdc: {visible(_reason(error))}", err=True)
+        return FAILED
     except KubecdcError as error:
         problems = error.problems if isinstance(error, Misconfigured) else (str(error),)
         for problem in problems:
@@ -127,7 +138,18 @@ def _status(error: KubecdcError) -> int:
     return BROKEN if isinstance(error, ChainBroken) else FAILED
 
 
+def _reason(error: OSError) -> str:
+    """What the system refused, and of what. A standard output that takes no more is left, for it fails at exit too."""
+    try:
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except OSError:
+        _leave_stdout()
+    told = error.strerror or str(error)
+    return f"{error.filename}: {told}" if error.filename else told
+
+
 def _leave_stdout() -> None:
-    """Whoever read our output has gone: nothing may be written at exit any more."""
+    """Nobody takes our output: nothing may be written at exit any more."""
     sink = os.open(os.devnull, os.O_WRONLY)
     os.dup2(sink, sys.stdout.fileno())

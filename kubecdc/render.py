@@ -7,10 +7,11 @@ a terminal, and as aligned columns elsewhere; changes that keep coming are lines
 from __future__ import annotations
 
 import dataclasses
+import errno
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any, Self
+from typing import Any, Self, TextIO
 
 import orjson
 from rich.console import Console
@@ -33,25 +34,33 @@ COLOURS = {
 CHANGED_SHOWN = 4
 
 
+class _Console(Console):
+    """Leaves a reader that has gone to the root of the command line, as the other forms do; rich would end with 1."""
+
+    def on_broken_pipe(self) -> None:
+        raise BrokenPipeError
+
+
 class Changes:
     """Prints changes one after the other; use it as a context, since a JSON array has an end."""
 
     def __init__(self, output: str) -> None:
         self._output = output
         self._count = 0
-        self._console = Console(highlight=False, soft_wrap=True, emoji=False)
+        self._console = _Console(highlight=False, soft_wrap=True, emoji=False)
 
     def __enter__(self) -> Self:
+        _out()
         if self._output == "json":
-            sys.stdout.write("[")
+            _write(b"[")
         elif self._output == "table":
             self._console.print(_line("TIME", "OP", "KIND", "OBJECT", "VERSION", "SEQ", "DETAIL"), style="bold")
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if self._output == "json" and (kind is None or not issubclass(kind, BrokenPipeError)):
-            sys.stdout.write("\n]\n")
-            sys.stdout.flush()
+            _write(b"\n]\n")
+            _out().flush()
 
     def add(self, changes: Iterable[Change]) -> None:
         """Print these, and hand them on at once."""
@@ -59,11 +68,11 @@ class Changes:
             if self._output == "table":
                 self._console.print(change_line(change), style=COLOURS[change.op], markup=False)
             else:
-                before = ("\n" if self._count == 0 else ",\n") if self._output == "json" else ""
-                after = "" if self._output == "json" else "\n"
-                sys.stdout.write(f"{before}{change_json(change).decode()}{after}")
+                before = (b"\n" if self._count == 0 else b",\n") if self._output == "json" else b""
+                after = b"" if self._output == "json" else b"\n"
+                _write(before + change_json(change) + after)
             self._count += 1
-        sys.stdout.flush()
+        _out().flush()
 
 
 def change_json(change: Change) -> bytes:
@@ -89,21 +98,22 @@ def change_line(change: Change) -> str:
     )
 
 
-def document(whole: Mapping[str, Any]) -> None:
+def document(whole: Mapping[str, Any], *, indented: bool = True) -> None:
     """Print one JSON value."""
-    sys.stdout.write(orjson.dumps(whole, option=orjson.OPT_INDENT_2).decode() + "\n")
-    sys.stdout.flush()
+    _write(orjson.dumps(whole, option=orjson.OPT_INDENT_2 if indented else None) + b"\n")
+    _out().flush()
 
 
 def rows(found: Sequence[Mapping[str, Any]], output: str) -> None:
     """Print records with equal keys."""
     if output == "json":
-        sys.stdout.write(orjson.dumps(found, option=orjson.OPT_INDENT_2).decode() + "\n")
+        _write(orjson.dumps(found, option=orjson.OPT_INDENT_2) + b"\n")
     elif output == "ndjson":
-        sys.stdout.writelines(orjson.dumps(row).decode() + "\n" for row in found)
+        for row in found:
+            _write(orjson.dumps(row) + b"\n")
     elif found:
         _draw([name.upper() for name in found[0]], [[_cell(value) for value in row.values()] for row in found])
-    sys.stdout.flush()
+    _out().flush()
 
 
 def gap_rows(gaps: Iterable[GapReport]) -> list[dict[str, Any]]:
@@ -170,9 +180,22 @@ def state_table(objects: Sequence[Change], resolved: Mapping[Resource, Resolved 
     _draw(["CLUSTER", "KIND", "EPOCH", "RESOLVED"], [[_cell(v) for v in r.values()] for r in resolved_rows(resolved)])
 
 
+def _out() -> TextIO:
+    """Standard output. Raises OSError where whoever started us has closed it, and Python has none."""
+    out: TextIO | None = getattr(sys, "stdout", None)
+    if out is None:
+        raise OSError(errno.EBADF, "closed", "standard output")
+    return out
+
+
+def _write(told: bytes) -> None:
+    """Write JSON, which is UTF-8 whatever the terminal's encoding."""
+    _out().buffer.write(told)
+
+
 def _draw(heads: Sequence[str], raw: Sequence[Sequence[str]]) -> None:
     lines = [[visible(cell) for cell in line] for line in raw]
-    console = Console(highlight=False, emoji=False)
+    out, console = _out(), _Console(highlight=False, emoji=False)
     if console.is_terminal:
         table = Table(box=None, pad_edge=False)
         for head in heads:
@@ -184,8 +207,8 @@ def _draw(heads: Sequence[str], raw: Sequence[Sequence[str]]) -> None:
     widths = [max(map(len, column)) for column in zip(heads, *lines, strict=True)]
     for line in (list(heads), *lines):
         padded = "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True))
-        sys.stdout.write(padded.rstrip() + "\n")
-    sys.stdout.flush()
+        out.write(padded.rstrip() + "\n")
+    out.flush()
 
 
 def _line(*cells: str) -> str:

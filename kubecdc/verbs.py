@@ -11,7 +11,6 @@ from datetime import UTC, datetime
 from typing import Any
 
 import click
-import orjson
 
 from kubecdc import reading, render, settings
 from kubecdc.chain import Break
@@ -88,7 +87,7 @@ def state(values: Mapping[str, Any]) -> None:
     else:
         objects = [render.change_value(change) for change in found.objects]
         whole = {"objects": objects, "resolved": render.resolved_rows(found.resolved), "uncertain": found.uncertain}
-        click.echo(orjson.dumps(whole).decode())
+        render.document(whole, indented=False)
     breaks.judge()
 
 

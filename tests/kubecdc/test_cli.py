@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import types
@@ -12,6 +13,14 @@ import pytest
 from kubecdc import cli
 from kubecdc.cli import VERBS, Verb, main
 from kubecdc.errors import ChainBroken, KubecdcError, Misconfigured, Undecodable, Unreachable
+
+PRINTS = (
+    "import sys; from kubecdc import cli, render; import click; from tests.kubecdc.making import change;"
+    "printed = lambda: {body};"
+    "cli.Verbs.get_command = lambda *_: click.Command('x', callback=printed);"
+    "sys.exit(cli.main(['x']))"
+)
+ROWS = "render.rows([dict(name='gr\\xf6\\xdfe ' * 9)] * 2000, {form!r})"
 
 
 def run(*argv: str, **options: object) -> subprocess.CompletedProcess[str]:
@@ -108,14 +117,20 @@ def test_an_extra_that_is_missing_is_named_with_the_way_to_get_it(
     assert "pip install 'kubecdc[local]'" in capsys.readouterr().err
 
 
-def test_a_reader_that_goes_away_is_no_error():
-    code = (
-        "import sys, click; from kubecdc import cli;"
-        "endless = click.Command('x', callback=lambda: [print('y' * 100) for _ in range(10**6)]);"
-        "cli.Verbs.get_command = lambda *_: endless;"
-        "sys.exit(cli.main(['x']))"
-    )
-    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+@pytest.mark.parametrize(
+    "body",
+    [
+        "[print('y' * 100) for _ in range(10**6)]",
+        "render.Changes('table').add(change() for _ in range(10**6))",
+        "render.Changes('ndjson').add(change() for _ in range(10**6))",
+        "render.rows([dict(a='y' * 100)] * 10**5, 'table')",
+    ],
+)
+@pytest.mark.parametrize("terminal", [False, True])
+def test_a_reader_that_goes_away_is_no_error(body: str, terminal: bool):
+    command = [sys.executable, "-c", PRINTS.format(body=body)]
+    env = {**os.environ, **({"FORCE_COLOR": "1"} if terminal else {})}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env) as process:
         assert process.stdout is not None
         assert process.stderr is not None
         process.stdout.readline()
@@ -123,3 +138,40 @@ def test_a_reader_that_goes_away_is_no_error():
         told = process.stderr.read()
         assert process.wait(60) == 0
     assert told == b""
+
+
+def printing(form: str, redirection: str, **variables: str) -> subprocess.CompletedProcess[bytes]:
+    code = PRINTS.format(body=ROWS.format(form=form))
+    command = ["bash", "-c", f'exec "$0" -c "$1" {redirection}', sys.executable, code]
+    return subprocess.run(command, capture_output=True, check=False, timeout=120, env={**os.environ, **variables})
+
+
+@pytest.mark.parametrize("form", ["table", "json", "ndjson"])
+@pytest.mark.parametrize(
+    ("redirection", "told"),
+    [(">/dev/full", b"No space left on device"), (">&-", b"standard output: closed")],
+    ids=["full", "closed"],
+)
+def test_an_output_that_takes_nothing_is_told_in_one_line(form: str, redirection: str, told: bytes):
+    result = printing(form, redirection)
+    assert (result.returncode, result.stderr) == (1, b"kubecdc: " + told + b"\n")
+
+
+@pytest.mark.parametrize(
+    ("form", "shown"), [("table", b"gr\\xf6\\xdfe"), ("json", "größe".encode()), ("ndjson", "größe".encode())]
+)
+def test_what_the_terminal_cannot_show_does_not_end_the_output(form: str, shown: bytes):
+    result = printing(form, "", PYTHONIOENCODING="ascii")
+    assert (result.returncode, result.stderr) == (0, b"")
+    assert result.stdout.count(shown) == 18_000
+
+
+def test_what_the_system_refuses_is_told_in_one_line(verb: types.ModuleType, capsys: pytest.CaptureFixture[str]):
+    @click.command()
+    def attempt() -> None:
+        """Fail."""
+        open("/nowhere/at/all")  # noqa: SIM115, PTH123 - it fails
+
+    verb.attempt = attempt  # type: ignore[attr-defined]
+    assert main(["try"]) == 1
+    assert capsys.readouterr().err == "kubecdc: /nowhere/at/all: No such file or directory\n"
