@@ -69,6 +69,7 @@ class Fold:
     objects: dict[str, Change] = field(default_factory=dict)
     versions: dict[_StreamKey, str] = field(default_factory=dict)
     _upto: dict[_StreamKey, dict[int, Resolved]] = field(default_factory=dict)
+    _since: dict[tuple[_StreamKey, int], dict[int, Resolved]] = field(default_factory=dict)
     _stream_gaps: dict[_GapKey, GapReport] = field(default_factory=dict)
     _object_gaps: list[GapReport] = field(default_factory=list)
 
@@ -107,15 +108,30 @@ class Fold:
         }
         return {key: _furthest(reached, own.get((key[0], ""))) for key, reached in own.items()}
 
+    def since(self, stream: _StreamKey, epoch: int) -> Resolved | None:
+        """The version from which on the log knows a kind and scope in an epoch; None where it does not in all of it.
+
+        That is where the epoch's first list was read, or where the first coverage ends that compaction has left: what
+        was before is not in the log. A list of all namespaces is one of each of them.
+        """
+        own, all_of_it = self._first(stream, epoch), self._first((stream[0], ""), epoch)
+        return min((each for each in (own, all_of_it) if each is not None), key=_rank, default=None)
+
     def gaps(self) -> tuple[GapReport, ...]:
         """Stream gaps once each, then those that ride on an object's change, both in the order they were met."""
         return (*(self._judged(gap) for gap in self._stream_gaps.values()), *self._object_gaps)
+
+    def _first(self, stream: _StreamKey, epoch: int) -> Resolved | None:
+        first = self._since.get((stream, epoch), {})
+        return max(first.values(), key=_rank) if len(first) == self.partitions else None
 
     def _cover(self, partition: int, change: Change) -> None:
         key = (resource_of(change), change.scope)
         self.versions[key] = change.version
         known = self._upto.setdefault(key, {}).get(partition)
         now = Resolved(change.epoch, change.upto_rv or "")
+        if change.gap is None or change.gap.cause is not Cause.RELIST_INCOMPLETE:
+            self._since.setdefault((key, now.epoch), {}).setdefault(partition, now)
         if known is None or _rank(now) > _rank(known):
             self._upto[key][partition] = now
 

@@ -71,12 +71,15 @@ class State:
     """The latest state: live objects by kind and name, how far each kind is resolved, and all gaps up to there.
 
     At an earlier version, `uncertain` are UIDs whose next change names a gap, or was inferred: it may lie before.
+    `inside` are kinds and scopes for which that version lies inside a gap: objects may be missing, or be as they were
+    before the gap.
     """
 
     objects: tuple[Change, ...]
     resolved: Mapping[Resource, Resolved | None]
     gaps: tuple[GapReport, ...]
     uncertain: tuple[str, ...] = ()
+    inside: tuple[Stream, ...] = ()
 
 
 class Subscription:
@@ -262,7 +265,8 @@ def state(
 ) -> State:
     """Fold the whole log into the latest state of what `match` asks for, or that at version `at_rv`.
 
-    Raises Misconfigured when `at_rv` is not resolved for every kind, or is older than what compaction has left.
+    Raises Misconfigured when `at_rv` is not resolved for every kind, is from before the first list of one, or is older
+    than what compaction has left.
     """
     source = Source(bootstrap, prefix, schema_registry, properties)
     now = fold(source, on_break, match)
@@ -274,7 +278,8 @@ def state(
             f"the state at {at_rv} cannot be had: compaction has taken a version of {len(found.compacted)} objects;"
             " ask for a later version, or give topics a longer --history"
         )
-    return State(sorted_objects(found.objects), now.resolved(), now.gaps(), tuple(sorted(found.uncertain)))
+    doubts = tuple(sorted(found.uncertain)), tuple(sorted(found.inside))
+    return State(sorted_objects(found.objects), now.resolved(), now.gaps(), *doubts)
 
 
 def history(
@@ -303,7 +308,7 @@ def fold(source: Source, on_break: OnBreak, match: Match = EVERYTHING) -> Fold:
 
 
 def resolved_at(now: Fold, rv: str) -> dict[Stream, Resolved]:
-    """Version `rv` of the latest epoch of each stream. Raises Misconfigured where it is not resolved yet."""
+    """Version `rv` of the latest epoch of each stream. Raises Misconfigured where the log does not know it."""
     if not well_formed(rv):
         raise Misconfigured(f"--at-rv {rv!r} is no resourceVersion")
     bounds = {}
@@ -313,6 +318,10 @@ def resolved_at(now: Fold, rv: str) -> dict[Stream, Resolved]:
             raise Misconfigured(
                 f"version {rv} is not resolved for {stream[0]}: {upto}; ask for an earlier one, or wait"
             )
+        since = now.since(stream, reached.epoch)
+        if since is None or newer(since.rv, rv):
+            told = f"ask for {since.rv} or later" if since else "no list of it was read whole yet"
+            raise Misconfigured(f"version {rv} is from before the log knows {stream[0]}: {told}")
         bounds[stream] = Resolved(reached.epoch, rv)
     return bounds
 

@@ -80,13 +80,25 @@ def state(values: Mapping[str, Any]) -> None:
     if found.uncertain:
         told = "objects may have been other than shown: their next change lies after a gap"
         click.echo(f"kubecdc: {len(found.uncertain)} {told}", err=True)
+    for resource, scope in found.inside:
+        place = f"{resource} in {scope}" if scope else str(resource)
+        told = f"version {values['at_rv']} of {place} lies inside a gap: objects may be missing, or older than shown"
+        click.echo(f"kubecdc: {visible(told)}", err=True)
     if values["output"] == "table":
         render.state_table(found.objects, found.resolved)
     elif values["output"] == "ndjson":
         render.rows([render.change_value(change) for change in found.objects], "ndjson")
     else:
         objects = [render.change_value(change) for change in found.objects]
-        whole = {"objects": objects, "resolved": render.resolved_rows(found.resolved), "uncertain": found.uncertain}
+        whole = {
+            "objects": objects,
+            "resolved": render.resolved_rows(found.resolved),
+            "uncertain": found.uncertain,
+            "inside_gap": [
+                {"cluster": resource.cluster, "resource": str(resource), "scope": scope}
+                for resource, scope in found.inside
+            ],
+        }
         render.document(whole, indented=False)
     breaks.judge()
 

@@ -60,6 +60,23 @@ def test_resolved_is_unknown_while_a_partition_is_silent():
     assert folded((0, progress(None, "9"))).resolved() == {PODS: None}
 
 
+def test_a_kind_is_known_from_where_its_first_list_was_read_in_every_partition():
+    stream = (PODS, "")
+    log = [(0, progress(None, "9")), (0, progress("9", "30")), (1, gap(Cause.RELIST_INCOMPLETE, None, "8"))]
+    assert folded(*log).since(stream, 1) is None
+    log += [(1, gap(Cause.RELIST_WINDOW, "8", "12")), (1, progress("12", "30"))]
+    assert folded(*log).since(stream, 1) == Resolved(1, "12")
+    restored = [(p, gap(Cause.EPOCH_CHANGE, "30", "5", epoch=2)) for p in (0, 1)]
+    assert folded(*log, restored[0]).since(stream, 1) == Resolved(1, "12")
+    assert folded(*log, *restored).since(stream, 2) == Resolved(2, "5")
+
+
+def test_a_list_of_all_namespaces_is_one_of_each():
+    log = [(0, progress(None, "9")), (0, progress(None, "40", scope="a"))]
+    assert folded(*log, partitions=1).since((PODS, "a"), 1) == Resolved(1, "9")
+    assert folded(*log, partitions=1).since((PODS, ""), 1) == Resolved(1, "9")
+
+
 def test_resolved_is_the_smallest_over_scopes():
     both = [(p, progress(None, upto, scope=scope)) for p in (0, 1) for scope, upto in (("a", "9"), ("b", "8"))]
     assert folded(*both).resolved() == {PODS: Resolved(1, "8")}

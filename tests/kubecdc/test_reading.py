@@ -214,7 +214,7 @@ def test_state_at_an_earlier_version(log: Log):
         change(Op.UPDATED, rv="11", seq=2, prev_rv="10"),
         change(Op.DELETED, rv="12", seq=3, prev_rv="11"),
     ]
-    log.write(*chain, ("u1", None), progress(None, "20"))
+    log.write(progress(None, "9"), *chain, ("u1", None), progress("9", "20", count=0))
 
     def at(rv: str):
         return kubecdc.state(log.bootstrap, prefix=log.prefix, at_rv=rv).objects
@@ -224,12 +224,30 @@ def test_state_at_an_earlier_version(log: Log):
         at("21")
     with pytest.raises(Misconfigured, match="is no resourceVersion"):
         at("latest")
+    with pytest.raises(Misconfigured, match="version 8 is from before the log knows pods: ask for 9 or later"):
+        at("8")
+
+
+def test_state_at_a_version_of_before_a_restore_is_refused(log: Log):
+    restored = change(Op.SNAPSHOT, rv="15", prev_rv="10", seq=2, epoch=2)
+    log.write(progress(None, "20"), restored, gap(Cause.EPOCH_CHANGE, "20", "15", epoch=2))
+    log.write(progress("15", "30", epoch=2, count=0))
+    with pytest.raises(Misconfigured, match="version 14 is from before the log knows pods: ask for 15 or later"):
+        kubecdc.state(log.bootstrap, prefix=log.prefix, at_rv="14", on_break="report")
+
+
+def test_state_at_a_version_inside_a_gap_says_so(log: Log):
+    log.write(progress(None, "9"), gap(Cause.RELIST_WINDOW, "9", "20"))
+    pods = Resource("c", "", "pods")
+    assert kubecdc.state(log.bootstrap, prefix=log.prefix, at_rv="12").inside == ((pods, ""),)
+    assert kubecdc.state(log.bootstrap, prefix=log.prefix, at_rv="20").inside == ()
 
 
 def test_state_at_a_version_that_compaction_has_taken_is_refused(kafka_broker: Broker):
     log = Log(kafka_broker.bootstrap, lag_ms=HOUR_MS)
     long_ago = round(time.time() * 1000) - 3 * HOUR_MS
-    log.write(change(Op.UPDATED, rv="15", seq=4, prev_rv="12"), progress(None, "20"), at_ms=long_ago)
+    log.write(change(Op.UPDATED, rv="15", seq=4, prev_rv="12"), at_ms=long_ago)
+    log.write(progress(None, "12"), progress("12", "20", count=0))
     with pytest.raises(Misconfigured, match="compaction has taken a version of 1 objects"):
         kubecdc.state(log.bootstrap, prefix=log.prefix, at_rv="13")
 

@@ -85,6 +85,17 @@ def test_tables_know_what_progress_tells(log: Log, capsys: pytest.CaptureFixture
     assert "(12, closed later]" in capsys.readouterr().out
 
 
+def test_a_state_inside_a_gap_is_told(log: Log, capsys: pytest.CaptureFixture[str]):
+    log.write(progress(None, "12"), gap(Cause.RELIST_WINDOW, "12", "20"))
+    assert main(["state", *where(log), "--at-rv", "15", "-o", "json"]) == 0
+    output = capsys.readouterr()
+    assert "version 15 of pods lies inside a gap: objects may be missing" in output.err
+    assert json.loads(output.out)["inside_gap"] == [{"cluster": "c", "resource": "pods", "scope": ""}]
+    assert main(["state", *where(log), "--at-rv", "20", "-o", "json"]) == 0
+    output = capsys.readouterr()
+    assert (output.err, json.loads(output.out)["inside_gap"]) == ("", [])
+
+
 def test_gaps_in_each_form(log: Log, capsys: pytest.CaptureFixture[str]):
     log.write(progress(None, "12"), gap(Cause.COVERAGE_LOST, "12", None), gap(Cause.RELIST_WINDOW, "12", "20"))
     for form in ("json", "ndjson"):
