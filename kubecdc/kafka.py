@@ -363,6 +363,14 @@ class TopicReader:
         positions = {}
         if start.where is Where.TIME:
             positions = self.offsets_at(start.time_ms)
+        unknown = sorted(set(start.offsets) - set(self._bounds))
+        if unknown:
+            raise Misconfigured(
+                f"{self._topic} has no partition {unknown[0]}: it has {len(self._bounds)}, numbered from 0"
+            )
+        end = max(high for _, high in self._bounds.values())
+        if start.offset > end:
+            raise Misconfigured(f"{self._topic} ends at offset {end} at the latest, there is no {start.offset}")
         for partition, (low, high) in self._bounds.items():
             if start.where in (Where.BEGINNING, Where.END):
                 positions[partition] = low if start.where is Where.BEGINNING else high

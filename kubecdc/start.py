@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from enum import Enum
+from typing import TypeGuard
 
 from kubecdc.errors import Misconfigured
 
@@ -58,31 +59,48 @@ def start_of(given: str | int | datetime | Mapping[int, int] | Start, now: datet
         return given
     if isinstance(given, datetime):
         return _at(given)
-    if isinstance(given, bool):
-        raise Misconfigured(f"from {given!r}: must be {WANTED}")
-    if isinstance(given, int):
-        return _offsets({}, given)
-    if isinstance(given, Mapping):
+    if isinstance(given, str):
+        return _parsed(given.strip(), now)
+    # Callers hand in what they have kept, and JSON makes text of numbers: the annotation alone holds nobody.
+    if _whole(given):
+        return _offsets({}, int(given))
+    if isinstance(given, Mapping) and all(_whole(number) for pair in given.items() for number in pair):
         return _offsets(given, 0)
-    return _parsed(given.strip(), now)
+    raise Misconfigured(f"from {given!r}: must be {WANTED}")
+
+
+def _whole(number: object) -> TypeGuard[int]:
+    return isinstance(number, int) and not isinstance(number, bool)
 
 
 def _parsed(given: str, now: datetime) -> Start:
-    bare = given.removeprefix("offset:").removeprefix("time:")
-    if bare in ("beginning", "end"):
-        return BEGINNING if bare == "beginning" else END
-    if re.fullmatch(r"[0-9]{1,18}", bare, re.ASCII):
-        return _offsets({}, int(bare))
-    if re.fullmatch(r"[0-9]{1,9}=[0-9]{1,18}(,[0-9]{1,9}=[0-9]{1,18})*", bare, re.ASCII):
+    label, colon, labelled = given.partition(":")
+    only = label if colon and label in ("offset", "time") else None
+    bare = labelled if only else given
+    found = None
+    if only is None and bare in ("beginning", "end"):
+        found = BEGINNING if bare == "beginning" else END
+    elif only != "time" and re.fullmatch(r"[0-9]{1,18}", bare, re.ASCII):
+        found = _offsets({}, int(bare))
+    elif only != "time" and re.fullmatch(r"[0-9]{1,9}=[0-9]{1,18}(,[0-9]{1,9}=[0-9]{1,18})*", bare, re.ASCII):
         pairs = [pair.split("=") for pair in bare.split(",")]
-        return _offsets({int(partition): int(offset) for partition, offset in pairs}, 0)
+        found = _offsets({int(partition): int(offset) for partition, offset in pairs}, 0)
+    elif only != "offset":
+        found = _time(bare, now)
+    if found is None:
+        raise Misconfigured(f"from {given!r}: must be {WANTED}")
+    return found
+
+
+def _time(bare: str, now: datetime) -> Start | None:
     age = re.fullmatch(r"-?([0-9]{1,9})([smhd])", bare, re.ASCII)
     try:
         if age is not None:
             return _at(now - timedelta(**{_UNITS[age[2]]: int(age[1])}))
-        return _at(datetime.fromisoformat(bare))
+        # Python takes 20260131 for a date, and so would take offsets for one.
+        return None if bare.isdigit() else _at(datetime.fromisoformat(bare))
     except (ValueError, OverflowError):
-        raise Misconfigured(f"from {given!r}: must be {WANTED}") from None
+        return None
 
 
 def _at(time: datetime) -> Start:

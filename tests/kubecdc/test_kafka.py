@@ -155,10 +155,25 @@ def test_where_reading_begins(kafka_broker: Broker):
     assert begun(BEGINNING) == [0, 1, 2, 3, 4, 6]
     assert begun(END) == []
     assert begun(Start(Where.OFFSETS, 3)) == [3, 4, 6]
-    assert begun(Start(Where.OFFSETS, 99)) == []
+    assert begun(Start(Where.OFFSETS, 7)) == []
     assert begun(Start(Where.OFFSETS, 0, {0: 4})) == [4, 6]
     assert begun(Start(Where.TIME, time_ms=1_500_000)) == [6]
     assert begun(Start(Where.TIME, time_ms=int(time.time() * 1000) + 3_600_000)) == []
+
+
+@pytest.mark.parametrize(
+    ("start", "told"),
+    [
+        (Start(Where.OFFSETS, 99), "ends at offset 4 at the latest, there is no 99"),
+        (Start(Where.OFFSETS, 0, {0: 0, 7: 3}), "has no partition 7: it has 2, numbered from 0"),
+        (Start(Where.OFFSETS, 0, {0: 99}), "partition 0 ends at offset .*, there is no 99: was the topic made anew"),
+    ],
+)
+def test_places_that_do_not_exist_are_refused(start: Start, told: str, kafka_broker: Broker):
+    log = Log(kafka_broker.bootstrap)
+    log.write(*[change(uid=uid) for uid in ("u1", "u1", "u1")])
+    with pytest.raises(Misconfigured, match=told):
+        TopicReader(log.bootstrap, log.names.changes, start, follow=False)
 
 
 def test_records_deleted_before_they_were_read_are_told_not_jumped_over(kafka_broker: Broker, prefix: str):

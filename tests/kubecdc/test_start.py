@@ -18,6 +18,8 @@ NOW_MS = 1_769_860_800_000
     [
         ("beginning", BEGINNING),
         (" end ", END),
+        ("offset:0=5", Start(Where.OFFSETS, 0, {0: 5})),
+        ("time:15m", Start(Where.TIME, time_ms=NOW_MS - 900_000)),
         (BEGINNING, BEGINNING),
         ("1200", Start(Where.OFFSETS, 1200)),
         ("offset:1200", Start(Where.OFFSETS, 1200)),
@@ -38,10 +40,16 @@ def test_what_is_understood(given: object, start: Start):
 
 
 @pytest.mark.parametrize(
-    "given", ["", "yesterday", "-5", -5, {0: -1}, True, "1=", "999999999d", "2026-13-01", "\u0661"]
+    "given",
+    [
+        *("", "yesterday", "-5", -5, {0: -1}, True, "1=", "999999999d", "2026-13-01", "\u0661"),
+        *("time:5", "time:20260131", "time:0=5", "time:end", "offset:2026-11-30", "offset:15m", "offset:beginning"),
+        *("time:", "offset:", "time:offset:5", 1.5, None, timedelta(hours=1), {"a": 1}, {"0": 5}, {0: 1.5}, {0: True}),
+        *([1], b"5", object()),
+    ],
 )
 def test_what_is_refused(given: object):
-    with pytest.raises(Misconfigured):
+    with pytest.raises(Misconfigured, match=r"^from"):
         start_of(given, NOW)  # type: ignore[arg-type]
 
 
