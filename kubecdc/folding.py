@@ -63,11 +63,15 @@ _StreamKey = tuple[Resource, str]
 
 @dataclass(slots=True)
 class Fold:
-    """Memory of one reading. `partitions` is the topic's partition count; it grows with live objects and gaps."""
+    """Memory of one reading. `partitions` is the topic's partition count; it grows with live objects and gaps.
+
+    `kinds` are all that the log has, those included that are left out of the fold; whoever reads the log tells them.
+    """
 
     partitions: int
     objects: dict[str, Change] = field(default_factory=dict)
     versions: dict[_StreamKey, str] = field(default_factory=dict)
+    kinds: frozenset[Resource] = frozenset()
     _upto: dict[_StreamKey, dict[int, Resolved]] = field(default_factory=dict)
     _since: dict[tuple[_StreamKey, int], dict[int, Resolved]] = field(default_factory=dict)
     _stream_gaps: dict[_GapKey, GapReport] = field(default_factory=dict)

@@ -6,14 +6,21 @@ name or UID asked for; a namespaced stream that cannot hold the namespace does n
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
+from kubecdc.errors import Misconfigured
+from kubecdc.folding import Resource
 from kubecdc.records import Change, Op
 
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """What is asked for; None and () ask for everything. `resources` are as `pods`, `deployments.apps`, `*.apps`."""
+    """What is asked for; None and () ask for everything.
+
+    `resources` are as `deployments` of any group, `deployments.apps`, `*.apps`, and `pods.` of the group without a
+    name. Raises Misconfigured when they are a text, which would be read letter by letter.
+    """
 
     cluster: str | None = None
     resources: tuple[str, ...] = ()
@@ -22,13 +29,33 @@ class Match:
     uid: str | None = None
     progress: bool = True
 
+    def __post_init__(self) -> None:
+        given: object = self.resources
+        if isinstance(given, str):
+            raise Misconfigured(f"resources must be a tuple of kinds, such as ({given!r},)")
+
+    def absent(self, known: Collection[Resource]) -> tuple[str, ...]:
+        """A sentence for the cluster, or for each kind, that is asked for and is not among those that were read."""
+        if not known:
+            return ()
+        clusters = {each.cluster for each in known}
+        if self.cluster is not None and self.cluster not in clusters:
+            return (f"no cluster {self.cluster} in what was read, only {', '.join(sorted(clusters))}",)
+        here = [each for each in known if self.cluster in (None, each.cluster)]
+        has = ", ".join(sorted({str(each) for each in here}))
+        return tuple(
+            f"no kind {wanted} in what was read, only {has}"
+            for wanted in self.resources
+            if not any(_is(each.resource, each.group, wanted) for each in here)
+        )
+
     def __call__(self, change: Change) -> bool:
         """Tell whether a change is asked for."""
         if change.op is Op.PROGRESS and not self.progress:
             return False
         if self.cluster is not None and change.cluster != self.cluster:
             return False
-        if self.resources and not any(_is(change, wanted) for wanted in self.resources):
+        if self.resources and not any(_is(change.resource, change.group, each) for each in self.resources):
             return False
         if change.uid is None:
             return self.namespace is None or change.scope in ("", self.namespace)
@@ -39,6 +66,6 @@ class Match:
         )
 
 
-def _is(change: Change, wanted: str) -> bool:
-    resource, _, group = wanted.partition(".")
-    return resource in ("*", change.resource) and group == change.group
+def _is(resource: str, group: str, wanted: str) -> bool:
+    name, dot, of = wanted.partition(".")
+    return name in ("*", resource) and (not dot or of == group)

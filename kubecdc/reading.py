@@ -18,7 +18,7 @@ from typing import Literal, Self
 from kubecdc.chain import OBJECT_OPS, Break, Chain, Entry, Kind
 from kubecdc.codec import Codec
 from kubecdc.errors import ChainBroken, Misconfigured, Undecodable
-from kubecdc.folding import Fold, GapReport, Resolved, Resource, sorted_objects
+from kubecdc.folding import Fold, GapReport, Resolved, Resource, resource_of, sorted_objects
 from kubecdc.kafka import Stored, TopicReader, live_topics
 from kubecdc.matching import Match
 from kubecdc.past import Past, Stream
@@ -72,7 +72,7 @@ class State:
 
     At an earlier version, `uncertain` are UIDs whose next change names a gap, or was inferred: it may lie before.
     `inside` are kinds and scopes for which that version lies inside a gap: objects may be missing, or be as they were
-    before the gap.
+    before the gap. `kinds` are all that the log has, whatever was asked for.
     """
 
     objects: tuple[Change, ...]
@@ -80,6 +80,7 @@ class State:
     gaps: tuple[GapReport, ...]
     uncertain: tuple[str, ...] = ()
     inside: tuple[Stream, ...] = ()
+    kinds: frozenset[Resource] = frozenset()
 
 
 class Subscription:
@@ -88,7 +89,8 @@ class Subscription:
     Tombstones are hidden, everything else is given as it lies in the log. A break of a UID's seq chain or of a
     stream's coverage is found before the record after it is given: "raise" ends the iteration with ChainBroken,
     "report" logs a warning and keeps it in `breaks`, a function is called with it. Positions of a reader that was away
-    for longer than the history window are a break as well: begin from the beginning, or from `state`.
+    for longer than the history window are a break as well: begin from the beginning, or from `state`. `kinds` grows
+    with every kind that is met, whether `match` asks for it or not.
     """
 
     def __init__(self, source: Source, start: Start, *, follow: bool, on_break: OnBreak, match: Match) -> None:
@@ -114,6 +116,7 @@ class Subscription:
         self._closed = False
         self.positions: dict[int, int] = dict(self._reader.positions)
         self.breaks: list[Break] = []
+        self.kinds: set[Resource] = set()
         self._stale = deque(self._reader.behind(self.history.offsets).items() if start.offsets else ())
 
     @property
@@ -192,6 +195,8 @@ class Subscription:
         else:
             for found in self._chain.step(entry, self._horizon_ms()):
                 self._broken(found)
+        if entry is not None and entry.change is not None and entry.change.cluster:
+            self.kinds.add(resource_of(entry.change))
         self.positions[stored.partition] = stored.offset + 1
         return entry
 
@@ -271,7 +276,7 @@ def state(
     source = Source(bootstrap, prefix, schema_registry, properties)
     now = fold(source, on_break, match)
     if at_rv is None:
-        return State(sorted_objects(now.objects), now.resolved(), now.gaps())
+        return State(sorted_objects(now.objects), now.resolved(), now.gaps(), kinds=now.kinds)
     found = past(source, resolved_at(now, at_rv), match)
     if found.compacted:
         raise Misconfigured(
@@ -279,7 +284,7 @@ def state(
             " ask for a later version, or give topics a longer --history"
         )
     doubts = tuple(sorted(found.uncertain)), tuple(sorted(found.inside))
-    return State(sorted_objects(found.objects), now.resolved(), now.gaps(), *doubts)
+    return State(sorted_objects(found.objects), now.resolved(), now.gaps(), *doubts, now.kinds)
 
 
 def history(
@@ -304,6 +309,7 @@ def fold(source: Source, on_break: OnBreak, match: Match = EVERYTHING) -> Fold:
         found = Fold(reading.partitions)
         for entry in _asked_for(match, reading.entries()):
             found.step(entry)
+        found.kinds = frozenset(reading.kinds)
     return found
 
 

@@ -1,12 +1,12 @@
 """`kubecdc subscribe | replay | state | gaps`: the reading API on the command line.
 
-Each verb reads its flags, calls the function of the same name in `kubecdc.reading`, and hands what it gives to
+Each verb reads its flags, calls the function of `kubecdc.reading` that has the answer, and hands what it gives to
 `kubecdc.render`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -16,6 +16,7 @@ from kubecdc import reading, render, settings
 from kubecdc.chain import Break
 from kubecdc.errors import ChainBroken, Misconfigured
 from kubecdc.escaping import visible
+from kubecdc.folding import Resource
 from kubecdc.kinds import Kind, boolean, choice, text
 from kubecdc.matching import Match
 from kubecdc.settings import BOOTSTRAP, KAFKA_PROPERTY, PREFIX, SCHEMA_REGISTRY, Option
@@ -34,7 +35,7 @@ OUTPUT = Option("output", choice(*render.OUTPUTS), "table", "How to print it.", 
 WHERE = (BOOTSTRAP, PREFIX, SCHEMA_REGISTRY, KAFKA_PROPERTY)
 MATCH = (
     Option("cluster", text, help="Only this cluster."),
-    Option("resource", text, many=True, help="Only these kinds, such as pods or deployments.apps."),
+    Option("resource", text, many=True, help="Only these kinds, such as deployments of any group or deployments.apps."),
     Option("namespace", text, help="Only this namespace.", short="n"),
     Option("name", text, help="Only objects of this name."),
     Option("uid", text, help="Only the object with this UID."),
@@ -65,9 +66,11 @@ def subscribe(values: Mapping[str, Any]) -> None:
 def replay(values: Mapping[str, Any]) -> None:
     """Show the change log from a place in it up to where it ends now."""
     breaks = Breaks(values["on_break"])
-    with reading.replay(**_asked(values, breaks), from_=values["from"]) as log:
+    asked = _asked(values, breaks)
+    with reading.replay(**asked, from_=values["from"]) as log:
         click.echo(f"kubecdc: {log.history}", err=True)
         _print(log, values["output"])
+        tell_absent(asked["match"], log.kinds)
     breaks.judge()
 
 
@@ -76,7 +79,9 @@ def replay(values: Mapping[str, Any]) -> None:
 def state(values: Mapping[str, Any]) -> None:
     """Show the state of every object that lives, or lived at an earlier version."""
     breaks = Breaks(values["on_break"])
-    found = reading.state(**_asked(values, breaks), at_rv=values["at_rv"])
+    asked = _asked(values, breaks)
+    found = reading.state(**asked, at_rv=values["at_rv"])
+    tell_absent(asked["match"], found.kinds)
     if found.uncertain:
         told = "objects may have been other than shown: their next change lies after a gap"
         click.echo(f"kubecdc: {len(found.uncertain)} {told}", err=True)
@@ -108,11 +113,13 @@ def state(values: Mapping[str, Any]) -> None:
 def gaps(values: Mapping[str, Any]) -> None:
     """Show where history is incomplete, and why; a gap of a stream once, not once for each partition."""
     breaks = Breaks(values["on_break"])
-    found = reading.gaps(**_asked(values, breaks))
+    asked = _asked(values, breaks)
+    found = reading.state(**asked)
+    tell_absent(asked["match"], found.kinds)
     if values["output"] == "table":
-        render.gap_table(found)
+        render.gap_table(found.gaps)
     else:
-        render.rows(render.gap_rows(found), values["output"])
+        render.rows(render.gap_rows(found.gaps), values["output"])
     breaks.judge()
 
 
@@ -134,6 +141,12 @@ class Breaks:
         """Raise ChainBroken if there was any."""
         if self._count:
             raise ChainBroken(f"the log is broken in {self._count} places")
+
+
+def tell_absent(match: Match, kinds: Collection[Resource]) -> None:
+    """Say which filters can match nothing: an empty answer would look like an empty cluster."""
+    for sentence in match.absent(kinds):
+        click.echo(f"kubecdc: {visible(sentence)}", err=True)
 
 
 def _asked(values: Mapping[str, Any], breaks: Breaks) -> dict[str, Any]:

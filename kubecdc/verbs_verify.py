@@ -13,12 +13,13 @@ from typing import Any, Protocol
 import click
 
 from kubecdc import reading, render, settings
+from kubecdc.errors import Misconfigured
 from kubecdc.folding import Fold, Resolved
 from kubecdc.kinds import choice, seconds
 from kubecdc.matching import Match
 from kubecdc.past import Past, Stream
 from kubecdc.settings import BOOTSTRAP, KAFKA_PROPERTY, PREFIX, SCHEMA_REGISTRY, Option
-from kubecdc.verbs import MATCH, OUTPUT, Breaks
+from kubecdc.verbs import MATCH, OUTPUT, Breaks, tell_absent
 from kubecdc.verifying import Comparison, Listed, compare
 from kubecdc.versions import newer
 
@@ -87,19 +88,26 @@ def composed(port: Port) -> click.Command:
         _print(verdicts, values["output"])
         if any(verdict.found and verdict.found.differences for verdict in verdicts):
             click.get_current_context().exit(DIFFERENT)
-        if not verdicts or any(verdict.unknown for verdict in verdicts):
+        if any(verdict.unknown for verdict in verdicts):
             click.get_current_context().exit(UNKNOWN)
 
     return verify
 
 
 def verified(values: Mapping[str, Any], lister: Lister) -> list[Verdict]:
-    """List each kind that the log has of the lister's cluster, and compare. Raises ChainBroken, Unreachable."""
+    """List each kind that the log has of the lister's cluster, and compare.
+
+    Raises ChainBroken, Unreachable, and Misconfigured where there is nothing to compare.
+    """
     source = reading.Source(
         values["bootstrap"], values["prefix"], values["schema_registry"], tuple(values["kafka_property"])
     )
     match = Match(cluster=lister.cluster, resources=values["resource"])
     known = reading.fold(source, Breaks("raise"), match)
+    if not known.streams():
+        told = match.absent(known.kinds) or ("nothing of what is asked for is resolved: do producer and workers run?",)
+        raise Misconfigured(*(f"there is nothing to compare: {sentence}" for sentence in told))
+    tell_absent(match, known.kinds)
     listings = {
         stream: lister.of(stream[0].group, known.versions[stream], stream[0].resource, stream[1])
         for stream in sorted(known.streams())

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from kubecdc.errors import Misconfigured
+from kubecdc.folding import Resource
 from kubecdc.matching import Match
 from kubecdc.records import Cause
 from tests.kubecdc.making import change, gap, progress
@@ -44,8 +46,31 @@ def test_what_is_not_asked_for(match: Match):
 def test_groups_are_part_of_a_kind_s_name():
     assert Match(resources=("deployments.apps",))(DEPLOYMENT)
     assert Match(resources=("*.apps",))(DEPLOYMENT)
-    assert not Match(resources=("deployments",))(DEPLOYMENT)
-    assert not Match(resources=("*",))(DEPLOYMENT)
+    assert not Match(resources=("deployments.",))(DEPLOYMENT)
+    assert not Match(resources=("*.",))(DEPLOYMENT)
+
+
+def test_a_bare_name_is_of_any_group():
+    assert Match(resources=("deployments",))(DEPLOYMENT)
+    assert Match(resources=("*",))(DEPLOYMENT)
+    assert Match(resources=("pods.",))(POD)
+
+
+def test_kinds_that_are_a_text_are_refused():
+    with pytest.raises(Misconfigured, match=r"must be a tuple of kinds, such as \('pods',\)"):
+        Match(resources="pods")  # type: ignore[arg-type]
+
+
+def test_what_is_asked_for_and_absent_is_told_with_what_there_is():
+    known = [Resource("c", "", "pods"), Resource("c", "apps", "deployments"), Resource("d", "", "secrets")]
+    assert Match().absent(known) == ()
+    assert Match("c", ("pods", "deployments", "*.apps")).absent(known) == ()
+    assert Match("e", ("pods",)).absent(known) == ("no cluster e in what was read, only c, d",)
+    assert Match("c", ("pods", "secrets", "v1/pods")).absent(known) == (
+        "no kind secrets in what was read, only deployments.apps, pods",
+        "no kind v1/pods in what was read, only deployments.apps, pods",
+    )
+    assert Match("e", ("pods",)).absent([]) == ()
 
 
 def test_a_stream_s_gap_concerns_every_object_of_it():

@@ -61,6 +61,19 @@ def test_replay_can_be_narrowed(log: Log, capsys: pytest.CaptureFixture[str]):
     assert len(capsys.readouterr().out.splitlines()) == 1, "the head of the table"
 
 
+@pytest.mark.parametrize("verb", ["replay", "state", "gaps"])
+def test_filters_that_match_nothing_are_told(verb: str, log: Log, capsys: pytest.CaptureFixture[str]):
+    log.write(*LIFE, OTHER, progress(None, "12", count=0))
+    for flags, told in (
+        (["--resource", "configmap"], "kubecdc: no kind configmap in what was read, only deployments.apps, pods\n"),
+        (["--cluster", "none"], "kubecdc: no cluster none in what was read, only c\n"),
+        (["--resource", "deployments", "--cluster", "c"], ""),
+    ):
+        assert main([verb, *where(log), *flags, "-o", "ndjson"]) == 0
+        err = capsys.readouterr().err
+        assert err.removeprefix("kubecdc: full history from the beginning of the log\n") == told
+
+
 def test_state_in_each_form(log: Log, capsys: pytest.CaptureFixture[str]):
     log.write(*LIFE, OTHER, progress(None, "12", count=0))
     assert main(["state", *where(log), "-o", "ndjson"]) == 0

@@ -14,10 +14,14 @@ from confluent_kafka import Producer
 from kubecdc import kafka, reading, topics, wire
 from kubecdc.cli import main
 from kubecdc.codec import Codec
+from kubecdc.errors import Misconfigured
+from kubecdc.verbs_verify import verified
 from local.children import poll
 from local.kube_client import MERGE_PATCH, KubeClient
 from local.pipeline import Pipeline, Wiring
 from local.sim_server import SimOptions, SimServer
+from tests.kubecdc.logs import Log
+from tests.kubecdc.making import change
 
 PATH = "/api/v1/namespaces/default"
 
@@ -106,3 +110,24 @@ def test_nothing_differs_while_the_cluster_changes_and_what_is_planted_is_found(
 
 def resolved(bootstrap, prefix):
     return [at for at in reading.state(bootstrap, prefix=prefix).resolved.values() if at is not None]
+
+
+class NoLists:
+    """A lister of cluster `c` that nobody asks for anything."""
+
+    cluster = "c"
+
+
+@pytest.mark.parametrize(
+    ("cluster", "told"),
+    [
+        ("c", "nothing of what is asked for is resolved"),
+        ("d", "no cluster c in what was read, only d"),
+    ],
+)
+def test_nothing_to_compare_is_told_with_what_the_log_has(kafka_broker, cluster, told):
+    log = Log(kafka_broker.bootstrap)
+    log.write(change(cluster=cluster))
+    values = {"bootstrap": log.bootstrap, "prefix": log.prefix, "schema_registry": None, "kafka_property": ()}
+    with pytest.raises(Misconfigured, match=f"there is nothing to compare: {told}"):
+        verified({**values, "resource": (), "wait": 1.0, "noise": "emit"}, NoLists())
