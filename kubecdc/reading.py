@@ -94,6 +94,8 @@ class Subscription:
     """
 
     def __init__(self, source: Source, start: Start, *, follow: bool, on_break: OnBreak, match: Match) -> None:
+        if on_break not in ("raise", "report") and not callable(on_break):
+            raise Misconfigured(f"on_break {on_break!r}: must be raise, report or a function that takes a Break")
         topic = TopicNames.under(source.prefix).changes
         registry = None
         if source.schema_registry:

@@ -33,15 +33,19 @@ DIFF = (
 @settings.options("history", ONE)
 def history(values: Mapping[str, Any]) -> None:
     """Show every version of one object that the log has."""
+    breaks = Breaks(values["on_break"])
+    versions = _versions(values, breaks)
     with render.Changes(values["output"]) as printer:
-        printer.add(_versions(values))
+        printer.add(versions)
+    breaks.judge()
 
 
 @click.command()
 @settings.options("diff", DIFF)
 def diff(values: Mapping[str, Any]) -> None:
     """Show the fields in which two versions of an object differ."""
-    versions = _versions(values)
+    breaks = Breaks(values["on_break"])
+    versions = _versions(values, breaks)
     after = _at(versions, values["to_rv"])
     earlier = versions[: versions.index(after)]
     before = _at(versions, values["from_rv"]) if values["from_rv"] else earlier[-1] if earlier else None
@@ -53,13 +57,15 @@ def diff(values: Mapping[str, Any]) -> None:
     fields = differing(before.object if before else None, after.object)
     rows = [{"path": field.path, "before": field.before, "after": field.after} for field in fields]
     render.rows(rows, values["output"])
+    breaks.judge()
 
 
 @click.command()
 @settings.options("blame", (*ONE, AT_RV))
 def blame(values: Mapping[str, Any]) -> None:
     """Show which manager last set each field of an object, and since which version."""
-    versions = _versions(values)
+    breaks = Breaks(values["on_break"])
+    versions = _versions(values, breaks)
     if values["at_rv"]:
         versions = versions[: versions.index(_at(versions, values["at_rv"])) + 1]
     rows = [
@@ -74,15 +80,16 @@ def blame(values: Mapping[str, Any]) -> None:
         for field in blame_fields(versions)
     ]
     render.rows(rows, values["output"])
+    breaks.judge()
 
 
-def _versions(values: Mapping[str, Any]) -> Sequence[Change]:
+def _versions(values: Mapping[str, Any], breaks: Breaks) -> Sequence[Change]:
     """The changes of the object. Raises Misconfigured when there are none."""
     found = reading.history(
         values["bootstrap"],
         values["uid"],
         prefix=values["prefix"],
-        on_break=Breaks(values["on_break"]),
+        on_break=breaks,
         schema_registry=values["schema_registry"],
         properties=values["kafka_property"],
     )

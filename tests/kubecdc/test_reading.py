@@ -117,6 +117,13 @@ def test_a_hole_can_be_reported_instead(log: Log, caplog: pytest.LogCaptureFixtu
     assert heard == reading.breaks
 
 
+@pytest.mark.parametrize("on_break", ["ignore", "", None, 3])
+def test_what_is_no_answer_to_a_break_is_refused_at_once(on_break: object):
+    for call in (kubecdc.replay, kubecdc.subscribe, kubecdc.state, kubecdc.gaps):
+        with pytest.raises(Misconfigured, match="must be raise, report or a function"):
+            call("127.0.0.1:9", on_break=on_break)  # type: ignore[operator]
+
+
 def test_a_hole_that_compaction_may_have_made_is_none(log: Log):
     """The broker may really take the first record, and at any time: both are right."""
     now_ms = int(time.time() * 1000)

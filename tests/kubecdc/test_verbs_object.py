@@ -70,3 +70,18 @@ def test_what_the_log_does_not_have_is_told(log: Log, capsys: pytest.CaptureFixt
     assert "the log has no object with UID nobody" in capsys.readouterr().err
     assert run(log, "diff", "--uid", "u1", "--to-rv", "99") == 2
     assert "no version 99 of this object; its last are 10, 11, 12" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("verb", ["history", "diff", "blame"])
+def test_a_broken_log_ends_with_status_3_after_the_report(
+    verb: str, kafka_broker: Broker, capsys: pytest.CaptureFixture[str]
+):
+    log = Log(kafka_broker.bootstrap)
+    log.write(LIFE[0], LIFE[2])
+    assert run(log, verb, "--uid", "u1") == 3
+    assert capsys.readouterr().out == ""
+    assert run(log, verb, "--uid", "u1", "--on-break", "report") == 3
+    output = capsys.readouterr()
+    assert json.loads(output.out)
+    assert "has seq 3 after 1" in output.err
+    assert "the log is broken in 1 places" in output.err
