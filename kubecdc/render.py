@@ -20,7 +20,7 @@ from rich.table import Table
 from kubecdc.chain import resource_name
 from kubecdc.escaping import visible
 from kubecdc.folding import GapReport, Resolved, Resource
-from kubecdc.records import Change, Op
+from kubecdc.records import Cause, Change, Op
 
 OUTPUTS = ("table", "json", "ndjson")
 COLOURS = {
@@ -32,6 +32,7 @@ COLOURS = {
     Op.PROGRESS: "dim",
 }
 CHANGED_SHOWN = 4
+UNREADABLE = ("(unknown)", "(one record)", "(unknown)")  # kind, object and versions of an UNDECODABLE gap
 
 
 class _Console(Console):
@@ -89,13 +90,13 @@ def change_value(change: Change) -> dict[str, Any]:
 
 def change_line(change: Change) -> str:
     """A change in one line of text."""
-    version = change.rv or ""
-    if change.op in (Op.GAP, Op.PROGRESS) and change.uid is None:
+    kind, place, version = resource_name(change), _place(change), change.rv or ""
+    if change.gap is not None and change.gap.cause is Cause.UNDECODABLE:
+        kind, place, version = UNREADABLE
+    elif change.op in (Op.GAP, Op.PROGRESS) and change.uid is None:
         version = f"({change.after_rv or 'start'}, {change.upto_rv or 'open'}]"
     seq = "" if change.seq is None else str(change.seq)
-    return _line(
-        _time(change.observed_at), change.op, resource_name(change), _place(change), version, seq, _detail(change)
-    )
+    return _line(_time(change.observed_at), change.op, kind, place, version, seq, _detail(change))
 
 
 def document(whole: Mapping[str, Any], *, indented: bool = True) -> None:
@@ -117,12 +118,12 @@ def rows(found: Sequence[Mapping[str, Any]], output: str) -> None:
 
 
 def gap_rows(gaps: Iterable[GapReport]) -> list[dict[str, Any]]:
-    """Gap reports as records."""
+    """Gap reports as records. UNDECODABLE is of one record that nobody can read: of no kind, neither open nor not."""
     return [
         {
             "cause": gap.cause,
-            "cluster": gap.resource.cluster,
-            "resource": str(gap.resource),
+            "cluster": gap.resource.cluster or None,
+            "resource": str(gap.resource) or None,
             "scope": gap.scope,
             "namespace": gap.namespace,
             "name": gap.name,
@@ -130,7 +131,7 @@ def gap_rows(gaps: Iterable[GapReport]) -> list[dict[str, Any]]:
             "epoch": gap.epoch,
             "after_rv": gap.after_rv,
             "upto_rv": gap.upto_rv,
-            "open": gap.open,
+            "open": None if gap.cause is Cause.UNDECODABLE else gap.open,
             "missed_at_least": gap.missed_at_least,
             "detail": gap.detail,
             "partitions": gap.partitions,
@@ -159,15 +160,20 @@ def gap_table(gaps: Sequence[GapReport]) -> None:
         [
             _time(gap.observed_at),
             gap.cause,
-            str(gap.resource),
-            f"{gap.namespace}/{gap.name}" if gap.uid else gap.scope or "(all)",
-            f"({gap.after_rv or 'start'}, {gap.upto_rv or ('open' if gap.open else 'closed later')}]",
+            *(UNREADABLE if gap.cause is Cause.UNDECODABLE else _told_of(gap)),
             "" if gap.missed_at_least is None else f">= {gap.missed_at_least}",
             gap.detail,
         ]
         for gap in gaps
     ]
     _draw(["TIME", "CAUSE", "KIND", "OBJECT", "VERSIONS", "MISSED", "DETAIL"], lines)
+
+
+def _told_of(gap: GapReport) -> tuple[str, str, str]:
+    """Kind, object and versions."""
+    place = f"{gap.namespace}/{gap.name}" if gap.uid else gap.scope or "(all)"
+    upto = gap.upto_rv or ("open" if gap.open else "closed later")
+    return str(gap.resource), place, f"({gap.after_rv or 'start'}, {upto}]"
 
 
 def state_table(objects: Sequence[Change], resolved: Mapping[Resource, Resolved | None]) -> None:
@@ -212,7 +218,7 @@ def _draw(heads: Sequence[str], raw: Sequence[Sequence[str]]) -> None:
 
 
 def _line(*cells: str) -> str:
-    widths = (12, 8, 24, 40, 24, 4)
+    widths = (24, 8, 24, 40, 24, 4)
     shown = [visible(cell) for cell in cells]
     padded = [cell.ljust(width) for cell, width in zip(shown, widths, strict=False)]
     return " ".join((*padded, *shown[len(widths) :])).rstrip()
@@ -244,7 +250,8 @@ def _place(change: Change) -> str:
 
 
 def _time(at_ms: int) -> str:
-    return datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="milliseconds")[11:23]
+    """Date and time, as `--from` takes them: history is of many days."""
+    return datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def _cell(value: Any) -> str:

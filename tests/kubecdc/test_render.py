@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from datetime import UTC, datetime
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from kubecdc import render
-from kubecdc.folding import GapReport, Resolved, Resource
+from kubecdc.folding import Fold, GapReport, Resolved, Resource
 from kubecdc.records import Cause, Gap, Manager, ObjectOmitted, Op
-from tests.kubecdc.making import NOW_MS, change, gap, progress
+from kubecdc.start import start_of
+from tests.kubecdc.making import NOW_MS, change, entry, gap, progress
 
 PODS = Resource("c", "", "pods")
 
@@ -142,6 +144,35 @@ def test_gaps_and_state_for_people(capsys: pytest.CaptureFixture[str]):
     assert "pods  ns         pod-u1" in out
     assert ["c", "pods", "1", "9"] in [line.split() for line in out.splitlines()]
     assert ["c", "deployments.apps"] in [line.split() for line in out.splitlines()]
+
+
+def test_tables_tell_the_day(capsys: pytest.CaptureFixture[str]):
+    told = "2027-01-15T08:00:00.000Z"
+    render.state_table([change()], {})
+    render.gap_table([GapReport(PODS, "", 1, Cause.CONFLICT, "5", "9", None, "", "u", "n", "p", (0,), NOW_MS)])
+    assert render.change_line(change()).startswith(told)
+    assert capsys.readouterr().out.count(told) == 2
+    assert start_of(told, datetime.now(UTC)).time_ms == NOW_MS
+
+
+def test_a_record_that_nobody_can_read_is_shown_as_one(capsys: pytest.CaptureFixture[str]):
+    detail = "events partition 1 offset 7: unknown framing"
+    record = replace(
+        gap(Cause.UNDECODABLE, None, None, cluster="", resource="", version=""),
+        gap=Gap(Cause.UNDECODABLE, None, detail),
+    )
+    fold = Fold(1)
+    fold.step(entry(record))
+    render.gap_table(fold.gaps())
+    shown = capsys.readouterr().out.splitlines()[1]
+    for line in (shown, render.change_line(record)):
+        assert "(unknown)" in line
+        assert "(one record)" in line
+        assert detail in line
+        assert "start" not in line
+        assert "closed" not in line
+    (row,) = render.gap_rows(fold.gaps())
+    assert (row["cluster"], row["resource"], row["open"], row["detail"]) == (None, None, None, detail)
 
 
 def test_a_table_on_a_terminal_is_drawn_with_all_that_is_in_it(
