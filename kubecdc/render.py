@@ -118,7 +118,7 @@ def rows(found: Sequence[Mapping[str, Any]], output: str) -> None:
 
 
 def gap_rows(gaps: Iterable[GapReport]) -> list[dict[str, Any]]:
-    """Gap reports as records. UNDECODABLE is of one record that nobody can read: of no kind, neither open nor not."""
+    """Gap reports as records. UNDECODABLE is of one record that nobody can read: of no kind, never open or closed."""
     return [
         {
             "cause": gap.cause,
