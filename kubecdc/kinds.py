@@ -96,11 +96,13 @@ def _prefix(given: str) -> str:
     return given
 
 
-def _key_value(given: str) -> tuple[str, str]:
-    name, equals, value = given.partition("=")
-    if not equals or not name.strip():
+def _kafka_property(given: str) -> tuple[str, str]:
+    name, equals, value = (part.strip() for part in given.partition("="))
+    if not equals or not name:
         raise ValueError("must be name=value")
-    return name.strip(), value.strip()
+    if name in ("bootstrap.servers", "metadata.broker.list"):
+        raise ValueError("must not name brokers: --bootstrap does, and errors tell that address")
+    return name, value
 
 
 def integer(low: int | None = None, high: int | None = None) -> Kind:
@@ -145,4 +147,4 @@ folder = Kind("FOLDER", "a folder that exists", _existing("a folder that exists"
 url = Kind("URL", "an address such as http://host:8081", _url)
 bootstrap = Kind("HOST:PORT", "host:port[,host:port]", _bootstrap)
 prefix = Kind("PREFIX", "a prefix of topic names", _prefix)
-key_value = Kind("NAME=VALUE", "name=value", _key_value)
+kafka_property = Kind("NAME=VALUE", "name=value", _kafka_property)

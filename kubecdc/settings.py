@@ -19,7 +19,7 @@ from typing import Any
 import click
 
 from kubecdc.errors import Misconfigured
-from kubecdc.kinds import Kind, boolean, bootstrap, key_value, prefix, text, url
+from kubecdc.kinds import Kind, boolean, bootstrap, kafka_property, prefix, text, url
 from kubecdc.separated import split
 
 Values = Mapping[str, Any]
@@ -67,7 +67,7 @@ PREFIX = Option("prefix", prefix, "kubecdc", "Prefix of the topics.")
 SCHEMA_REGISTRY = Option("schema-registry", url, help="Schema Registry; records carry its schema ids.", secret=True)
 KAFKA_PROPERTY = Option(
     "kafka-property",
-    key_value,
+    kafka_property,
     many=True,
     separator=";",
     secret=True,

@@ -26,7 +26,7 @@ from kubecdc.kinds import Kind
         (kinds.bootstrap, "a:1, b:65535", "a:1,b:65535"),
         (kinds.bootstrap, "[::1]:9092", "[::1]:9092"),
         (kinds.prefix, "team.kubecdc-1", "team.kubecdc-1"),
-        (kinds.key_value, "a=b=c", ("a", "b=c")),
+        (kinds.kafka_property, "a=b=c", ("a", "b=c")),
         (kinds.choice("a", "b"), "b", "b"),
     ],
 )
@@ -64,8 +64,9 @@ def test_what_is_understood(kind: Kind, given: str, value: object):
         (kinds.bootstrap, "a:1,,b:2"),
         (kinds.prefix, "a/b"),
         (kinds.prefix, ".."),
-        (kinds.key_value, "a"),
-        (kinds.key_value, "=b"),
+        (kinds.kafka_property, "a"),
+        (kinds.kafka_property, "=b"),
+        (kinds.kafka_property, "bootstrap.servers=elsewhere:9092"),
         (kinds.choice("a", "b"), "A"),
     ],
 )
