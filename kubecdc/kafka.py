@@ -162,6 +162,16 @@ def patiently(call: Callable[[], T]) -> T:
         time.sleep(0.1)
 
 
+def known(offset: int) -> int:
+    """The end of a partition that a broker told; just after it became the leader it may answer without one.
+
+    Raises KafkaException then, at which `patiently` asks again.
+    """
+    if offset < 0:
+        raise KafkaException(KafkaError(KafkaError.OFFSET_NOT_AVAILABLE))
+    return offset
+
+
 def brokers(bootstrap: str, properties: Properties = ()) -> int:
     """How many brokers the cluster has. Raises Unreachable."""
     asking = _Admin(bootstrap, properties)
@@ -355,7 +365,7 @@ class TopicReader:
             futures = self._asking.client.list_offsets(
                 asked, isolation_level=IsolationLevel.READ_UNCOMMITTED, request_timeout=ANSWER_S
             )
-            return {place.partition: int(future.result(2 * ANSWER_S).offset) for place, future in futures.items()}
+            return {place.partition: known(future.result(2 * ANSWER_S).offset) for place, future in futures.items()}
 
         return patiently(answers)
 

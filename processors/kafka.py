@@ -124,7 +124,9 @@ class Cluster:
 
         def offsets() -> dict[int, int]:
             answers = self._admin.list_offsets(asked, isolation_level=level, request_timeout=ANSWER_S)
-            return {tp.partition: int(future.result(timeout=ANSWER_S).offset) for tp, future in answers.items()}
+            return {
+                tp.partition: library.known(future.result(timeout=ANSWER_S).offset) for tp, future in answers.items()
+            }
 
         try:
             return library.patiently(offsets)

@@ -127,6 +127,12 @@ def test_a_property_that_only_a_reader_refuses_is_named():
         TopicReader(NOWHERE, "p.c", BEGINNING, follow=False, properties=(("fetch.max.bytes", "1"),))
 
 
+def test_a_broker_that_answers_without_an_offset_is_asked_again():
+    """Taken for one, -1001 would be the end of a topic that was made anew."""
+    answers = iter([-1001, -1, 7])
+    assert kafka.patiently(lambda: kafka.known(next(answers))) == 7
+
+
 def test_reading_ends_at_the_end_and_skips_what_was_aborted(kafka_broker: Broker):
     log = Log(kafka_broker.bootstrap, partitions=3)
     log.write(*[change(uid=f"u{number}") for number in range(50)])
