@@ -63,17 +63,24 @@ class Past:
 
     def _gather(self) -> dict[str, Kept]:
         known = {stream: Kept(Versions(), Versions()) for stream in self._epochs}
+        buried: dict[str, Kept] = {}  # by UID; there are few, while each record would ask all streams
         for key, value in self._read():
             if not wire.is_object_key(key):
                 continue
             uid = key.decode("utf-8", "replace")
-            for kept in known.values():
-                kept.live.remove(uid)
-                kept.deleted.remove(uid)
+            if uid in buried:
+                buried.pop(uid).deleted.remove(uid)
             state = self._decoded(key, value)
             stream = wire.stream_of(state) if state is not None else ""
-            if state is not None and state.epoch == self._epochs.get(stream):
-                (known[stream].deleted if state.deleted else known[stream].live).put(state.uid, state.rv)
+            counts = state is not None and state.epoch == self._epochs.get(stream)
+            if state is not None and counts and not state.deleted:
+                known[stream].live.put(uid, state.rv)
+                continue
+            for kept in known.values():
+                kept.live.remove(uid)
+            if state is not None and counts:
+                buried[uid] = known[stream]
+                buried[uid].deleted.put(uid, state.rv)
         log.info("read what the log holds of %d objects", sum(len(kept.live) for kept in known.values()))
         return known
 
