@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -30,6 +30,8 @@ ANSWER_S = 8.0
 READ_S = 1.0
 SAMPLE = 100  # records of a partition; a changed count would move most of them
 T = TypeVar("T")
+FIRST: OffsetSpec = OffsetSpec.earliest()  # type: ignore[no-untyped-call]  # upstream has no types
+NEXT: OffsetSpec = OffsetSpec.latest()  # type: ignore[no-untyped-call]  # as above
 _PASSING = frozenset(
     {
         KafkaError.NOT_LEADER_FOR_PARTITION,
@@ -162,11 +164,24 @@ def patiently(call: Callable[[], T]) -> T:
         time.sleep(0.1)
 
 
-def known(offset: int) -> int:
-    """The end of a partition that a broker told; just after it became the leader it may answer without one.
+def edges(client: AdminClient, topic: str, partitions: Iterable[int], edge: OffsetSpec) -> dict[int, int]:
+    """The first (`FIRST`) or next (`NEXT`) offset by partition, uncommitted records counted.
 
-    Raises KafkaException then, at which `patiently` asks again.
+    What a commit that has just returned wrote may be among them for a moment, and must not be missed. Raises
+    KafkaException or TimeoutError.
     """
+    asked = {TopicPartition(topic, partition): edge for partition in partitions}
+    level = IsolationLevel.READ_UNCOMMITTED
+
+    def answers() -> dict[int, int]:
+        futures = client.list_offsets(asked, isolation_level=level, request_timeout=ANSWER_S) if asked else {}
+        return {place.partition: _told(future.result(2 * ANSWER_S).offset) for place, future in futures.items()}
+
+    return patiently(answers)
+
+
+def _told(offset: int) -> int:
+    """The offset, if there is one: a broker that has just become the leader may answer without, and is asked again."""
     if offset < 0:
         raise KafkaException(KafkaError(KafkaError.OFFSET_NOT_AVAILABLE))
     return offset
@@ -350,24 +365,9 @@ class TopicReader:
         partitions = sorted(known[self._topic].partitions) if self._topic in known else []
         if not partitions:
             raise Misconfigured(f"topic {self._topic} does not exist: check --prefix, or run `kubecdc topics init`")
-        low = self._edges(partitions, OffsetSpec.earliest())  # type: ignore[no-untyped-call]  # upstream has no types
-        high = self._edges(partitions, OffsetSpec.latest())  # type: ignore[no-untyped-call]  # as above
+        low = edges(self._asking.client, self._topic, partitions, FIRST)
+        high = edges(self._asking.client, self._topic, partitions, NEXT)
         return {partition: (low[partition], high[partition]) for partition in partitions}
-
-    def _edges(self, partitions: Sequence[int], edge: OffsetSpec) -> dict[int, int]:
-        """First or next offset by partition, uncommitted records counted.
-
-        What a commit that has just returned wrote may be among them for a moment, and must not be missed.
-        """
-        asked = {TopicPartition(self._topic, partition): edge for partition in partitions}
-
-        def answers() -> dict[int, int]:
-            futures = self._asking.client.list_offsets(
-                asked, isolation_level=IsolationLevel.READ_UNCOMMITTED, request_timeout=ANSWER_S
-            )
-            return {place.partition: known(future.result(2 * ANSWER_S).offset) for place, future in futures.items()}
-
-        return patiently(answers)
 
     def _positions(self, start: Start) -> dict[int, int]:
         positions = {}

@@ -8,24 +8,20 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from confluent_kafka import (
     OFFSET_BEGINNING,
     Consumer,
-    IsolationLevel,
     KafkaError,
     KafkaException,
     Message,
     Producer,
     TopicPartition,
 )
-from confluent_kafka.admin import (  # type: ignore[attr-defined]  # documented, but not in the stubs' __all__
-    AdminClient,
-    OffsetSpec,
-)
+from confluent_kafka.admin import AdminClient
 
 from kubecdc import kafka as library
 from kubecdc import topics
@@ -109,27 +105,15 @@ class Cluster:
 
     def low_watermark(self, topic: str, partition: int) -> int:
         """First offset that the partition still has. Raises Restart."""
-        spec = OffsetSpec.earliest()  # type: ignore[no-untyped-call]  # the stubs lack it
-        return self._offsets(topic, (partition,), spec)[partition]
+        return self._offsets(topic, (partition,), library.FIRST)[partition]
 
     def high_watermarks(self, topic: str, partitions: Iterable[int]) -> dict[int, int]:
         """The offsets after the last records, open transactions included. Raises Restart."""
-        return self._offsets(topic, tuple(partitions), OffsetSpec.latest())  # type: ignore[no-untyped-call]  # the stubs lack it
+        return self._offsets(topic, partitions, library.NEXT)
 
-    def _offsets(self, topic: str, partitions: Sequence[int], spec: Any) -> dict[int, int]:
-        if not partitions:
-            return {}
-        asked = {TopicPartition(topic, partition): spec for partition in partitions}
-        level = IsolationLevel.READ_UNCOMMITTED
-
-        def offsets() -> dict[int, int]:
-            answers = self._admin.list_offsets(asked, isolation_level=level, request_timeout=ANSWER_S)
-            return {
-                tp.partition: library.known(future.result(timeout=ANSWER_S).offset) for tp, future in answers.items()
-            }
-
+    def _offsets(self, topic: str, partitions: Iterable[int], edge: Any) -> dict[int, int]:
         try:
-            return library.patiently(offsets)
+            return library.edges(self._admin, topic, partitions, edge)
         except (KafkaException, TimeoutError) as error:
             # An admin client may keep a leader epoch that a restarted broker refuses for ever: get fresh metadata.
             self._admin = AdminClient(base(self.settings))
