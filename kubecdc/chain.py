@@ -88,6 +88,11 @@ class Chain:
         self._resources: set[Resource] = set()
         self._deleted: dict[int, bytes] = {}
 
+    @property
+    def resources(self) -> frozenset[Resource]:
+        """Every kind that was met: cluster, group, resource."""
+        return frozenset(self._resources) | {(cluster, group, name) for _, cluster, group, name, _ in self._streams}
+
     def step(self, entry: Entry, horizon_ms: int) -> list[Break]:
         """Account for the next record of its partition; repeated or reordered input is for the caller to prevent."""
         change = entry.change

@@ -18,7 +18,7 @@ from typing import Literal, Self
 from kubecdc.chain import OBJECT_OPS, Break, Chain, Entry, Kind
 from kubecdc.codec import Codec
 from kubecdc.errors import ChainBroken, Misconfigured, Undecodable
-from kubecdc.folding import Fold, GapReport, Resolved, Resource, resource_of, sorted_objects
+from kubecdc.folding import Fold, GapReport, Resolved, Resource, sorted_objects
 from kubecdc.kafka import Stored, TopicReader, live_topics
 from kubecdc.matching import Match
 from kubecdc.past import Past, Stream
@@ -89,8 +89,7 @@ class Subscription:
     Tombstones are hidden, everything else is given as it lies in the log. A break of a UID's seq chain or of a
     stream's coverage is found before the record after it is given: "raise" ends the iteration with ChainBroken,
     "report" logs a warning and keeps it in `breaks`, a function is called with it. Positions of a reader that was away
-    for longer than the history window are a break as well: begin from the beginning, or from `state`. `kinds` grows
-    with every kind that is met, whether `match` asks for it or not.
+    for longer than the history window are a break as well: begin from the beginning, or from `state`.
     """
 
     def __init__(self, source: Source, start: Start, *, follow: bool, on_break: OnBreak, match: Match) -> None:
@@ -118,13 +117,17 @@ class Subscription:
         self._closed = False
         self.positions: dict[int, int] = dict(self._reader.positions)
         self.breaks: list[Break] = []
-        self.kinds: set[Resource] = set()
         self._stale = deque(self._reader.behind(self.history.offsets).items() if start.offsets else ())
 
     @property
     def partitions(self) -> int:
         """Partition count of the log."""
         return self._reader.partitions
+
+    @property
+    def kinds(self) -> frozenset[Resource]:
+        """Every kind that was met, whether `match` asks for it or not."""
+        return frozenset(Resource(*named) for named in self._chain.resources)
 
     @property
     def done(self) -> bool:
@@ -197,8 +200,6 @@ class Subscription:
         else:
             for found in self._chain.step(entry, self._horizon_ms()):
                 self._broken(found)
-        if entry is not None and entry.change is not None and entry.change.cluster:
-            self.kinds.add(resource_of(entry.change))
         self.positions[stored.partition] = stored.offset + 1
         return entry
 
@@ -311,7 +312,7 @@ def fold(source: Source, on_break: OnBreak, match: Match = EVERYTHING) -> Fold:
         found = Fold(reading.partitions)
         for entry in _asked_for(match, reading.entries()):
             found.step(entry)
-        found.kinds = frozenset(reading.kinds)
+        found.kinds = reading.kinds
     return found
 
 

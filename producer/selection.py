@@ -79,6 +79,11 @@ class Discovery:
     resources: tuple[ResourceInfo, ...]
     unreadable: frozenset[str] = frozenset()
 
+    @property
+    def unread_groups(self) -> frozenset[str]:
+        """Groups of which nothing may be said, since a version of theirs could not be read."""
+        return frozenset(group_version.rpartition("/")[0] for group_version in self.unreadable)
+
 
 @dataclass(frozen=True, slots=True)
 class Selection:
@@ -180,14 +185,14 @@ def choose(discovery: Discovery, include: Iterable[str] = (), exclude: Iterable[
 
 def vanished(before: Discovery, now: Discovery) -> bool:
     """Something is not served any more, which a server that has just started says of whole groups for a moment."""
-    unread = {group_version.rpartition("/")[0] for group_version in now.unreadable}
+    unread = now.unread_groups
     served = {info.key for info in now.resources}
     return any(info.key not in served and info.group not in unread for info in before.resources)
 
 
 def unserved(discovery: Discovery, kinds: Iterable[tuple[str, str]]) -> frozenset[tuple[str, str]]:
     """Which of these kinds have no version that can be followed. Groups that could not be read tell nothing."""
-    unread = {group_version.rpartition("/")[0] for group_version in discovery.unreadable}
+    unread = discovery.unread_groups
     served = _one_version_each(discovery).keys()
     return frozenset(key for key in kinds if key not in served and key[0] not in unread)
 
@@ -196,7 +201,7 @@ def diff(old: Selection, new: Selection, discovery: Discovery) -> SelectionDiff:
     """Compare two selections. What belongs to a group that could not be read is neither gone nor moved."""
     before = {info.key: info for info in old.resources}
     after = {info.key: info for info in new.resources}
-    unread = {group_version.rpartition("/")[0] for group_version in discovery.unreadable}
+    unread = discovery.unread_groups
     replaced = {key for key in before.keys() & after.keys() if before[key].namespaced is not after[key].namespaced}
     return SelectionDiff(
         tuple(info for key, info in after.items() if key not in before or key in replaced),
@@ -255,7 +260,7 @@ def _unknown(pattern: _Pattern, discovery: Discovery, best: dict[tuple[str, str]
         lacking = ", ".join(sorted(VERBS_NEEDED - frozenset[str]().union(*(info.verbs for info in served))))
         why = f"has no version with both list and watch (it lacks {lacking})" if lacking else "cannot list and watch"
         return f"resource {pattern.text!r} {why}", True
-    unread = {group_version.rpartition("/")[0] for group_version in discovery.unreadable}
+    unread = discovery.unread_groups
     if any(pattern.group is None or fnmatchcase(group, pattern.group) for group in unread):
         return f"resource {pattern.text!r} is not known yet: its API group could not be read", False
     close = _close(pattern, best.values())
