@@ -103,6 +103,13 @@ def test_faust_has_the_names_that_this_worker_rests_on():
     assert not inspect.iscoroutinefunction(driver.AIOKafkaConsumerThread.seek)
 
 
+def test_streams_that_are_not_used_are_not_complained_of():
+    """Faust would write an error every few minutes that ours has not started."""
+    settings = WorkerSettings(KafkaSettings("127.0.0.1:1", "p", "a"))
+    consumer = app.build(settings, Metrics()).transport.Consumer
+    assert consumer.verify_event_path(object(), 1e9, None) is None
+
+
 def test_the_app_uses_none_of_what_can_lose_or_repeat():
     settings = WorkerSettings(KafkaSettings("127.0.0.1:1", "p", "a", session_timeout_s=8.0))
     made = app.build(settings, Metrics())

@@ -48,20 +48,19 @@ def config_map(name: str, value: str = "1") -> dict[str, Any]:
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": {"v": value}}
 
 
-class Running:
-    """A producer in a thread of its own."""
+class Background:
+    """Work in a thread of its own, until `end`; what it raised is in `error`, for the test to look at."""
 
-    def __init__(self, server: SimServer, sink: MemorySink, **watch: Any) -> None:
-        settings = WatchSettings(**{"resources": ("configmaps",), **QUICK, **watch})
-        self.producer = Producer(Cluster(ClusterSettings("c", server=server.url)), sink, ProducerSettings(settings))
+    def __init__(self, work: Callable[[threading.Event], None]) -> None:
         self.stop = threading.Event()
         self.error: BaseException | None = None
+        self._work = work
         self.thread = threading.Thread(target=self._run, daemon=True)
         self.thread.start()
 
     def _run(self) -> None:
         try:
-            self.producer.run(self.stop)
+            self._work(self.stop)
         except BaseException as error:  # noqa: BLE001 - looked at by the test
             self.error = error
 
@@ -69,3 +68,12 @@ class Running:
         self.stop.set()
         self.thread.join(30)
         assert not self.thread.is_alive()
+
+
+class Running(Background):
+    """A producer at work."""
+
+    def __init__(self, server: SimServer, sink: MemorySink, **watch: Any) -> None:
+        settings = WatchSettings(**{"resources": ("configmaps",), **QUICK, **watch})
+        self.producer = Producer(Cluster(ClusterSettings("c", server=server.url)), sink, ProducerSettings(settings))
+        super().__init__(self.producer.run)

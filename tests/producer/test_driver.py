@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import socket
 import time
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -27,6 +26,7 @@ from producer.selection import ResourceInfo
 from producer.settings import ClusterSettings, WatchSettings
 from producer.signals import Moved, Start, Stop, StreamOpened
 from tests.producer.memory_sink import MemorySink
+from tests.producer.running import until
 
 KIND = ResourceInfo("", "v1", "configmaps", "ConfigMap", namespaced=True, verbs=frozenset({"list", "watch"}))
 
@@ -40,13 +40,6 @@ def driver(url: str, sink: MemorySink, metrics: Metrics, **watch: Any) -> Driver
     machine = session.new("s", rules, streamed=False)
     cluster = Cluster(ClusterSettings("c", server=url), rules.inactivity_s)
     return Driver(machine, Target(KIND, "", 500), cluster, publisher, stream, progress=lambda name, items, left: None)
-
-
-def until(condition: Callable[[], object]) -> None:
-    deadline = time.monotonic() + 20
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
 
 
 def test_an_absent_server_is_asked_again_and_again() -> None:
@@ -154,6 +147,19 @@ def test_a_server_that_is_gone_is_not_current() -> None:
     assert running.covered()
     running.order(Stop())
     running.join(10)
+
+
+def test_a_server_that_answers_with_errors_only_is_not_current() -> None:
+    """Credentials that are refused for ever bring nothing, however often the server says so."""
+    with SimServer() as server:
+        running = driver(server.url, MemorySink(), Metrics(), inactivity_s=0.5)
+        begin(running, Start(None, 1))
+        until(running.settled)
+        server.faults.set("unauthorized_401")
+        server.faults.set("cut", count=1)
+        until(lambda: not running.current())
+        running.order(Stop())
+        running.join(10)
 
 
 def test_what_was_read_is_stored_while_a_list_is_to_come() -> None:

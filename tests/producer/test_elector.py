@@ -18,15 +18,9 @@ from producer.cluster import Cluster
 from producer.elector import Elector, own_namespace
 from producer.settings import ClusterSettings, ElectionSettings
 from tests.producer.front import Front
+from tests.producer.running import until
 
 QUICK = ElectionSettings(duration_s=3.0)
-
-
-def until(condition: Callable[[], object], seconds: float = 20.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "it did not happen in time"
-        time.sleep(0.02)
 
 
 class Candidate:

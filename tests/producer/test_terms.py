@@ -6,13 +6,12 @@ A leader that was frozen for longer than its lease wakes up, stops by itself, an
 from __future__ import annotations
 
 import sys
-import threading
 import time
 import urllib.request
 import uuid
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -31,29 +30,24 @@ from producer.service import Producer
 from producer.settings import ClusterSettings, ElectionSettings, KafkaSettings, ProducerSettings, WatchSettings
 from producer.sink import Sink
 from producer.terms import Terms
+from tests.producer import running
 from tests.producer.front import Front
 from tests.producer.judged import assert_holds, truth_of
 from tests.producer.memory_sink import MemorySink
+from tests.producer.running import Background, config_map
 
 QUICK = ElectionSettings(duration_s=3.0)
 PARTITIONS = 2
-
-
-def until(condition: Callable[[], object], seconds: float = 30.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "it did not happen in time"
-        time.sleep(0.05)
+until = partial(running.until, seconds=30.0)  # leases run out, and processes start
 
 
 def write(server: SimServer, name: str) -> str:
-    body: dict[str, Any] = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": {"v": "1"}}
-    made = server.store.create(server.store.kind("", "configmaps"), body, namespace="default")
+    made = server.store.create(server.store.kind("", "configmaps"), config_map(name), namespace="default")
     return str(made["metadata"]["resourceVersion"])
 
 
-class Candidate:
-    """Terms of one candidate in a thread of its own."""
+class Candidate(Background):
+    """Terms of one candidate at work."""
 
     def __init__(self, url: str, sink: Sink) -> None:
         cluster, self.metrics, self.made = Cluster(ClusterSettings("c", server=url)), Metrics(), 0
@@ -64,25 +58,11 @@ class Candidate:
             return Producer(cluster, sink, ProducerSettings(watch), metrics=self.metrics)
 
         self.terms = Terms(cluster, QUICK, make, self.metrics)
-        self.stop = threading.Event()
-        self.error: BaseException | None = None
-        self.thread = threading.Thread(target=self._run, daemon=True)
-        self.thread.start()
-
-    def _run(self) -> None:
-        try:
-            self.terms.run(self.stop)
-        except BaseException as error:  # noqa: BLE001 - looked at by the test
-            self.error = error
+        super().__init__(self.terms.run)
 
     @property
     def leads(self) -> bool:
         return self.metrics.value("leading") == 1
-
-    def end(self) -> None:
-        self.stop.set()
-        self.thread.join(30)
-        assert not self.thread.is_alive()
 
 
 @pytest.fixture
