@@ -1,12 +1,12 @@
 """The page and the probes of a process of ours: /metrics, /healthz and /readyz, whatever it counts.
 
-It does not know what makes a process healthy or ready: that is asked when a probe comes.
+It does not know what makes a process healthy or ready, nor why it is not: that is asked when a probe comes.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 from prometheus_client import CollectorRegistry, generate_latest
@@ -16,10 +16,18 @@ from kubecdc.errors import Misconfigured
 
 
 class MetricsServer:
-    """Serves /metrics, /healthz and /readyz. Raises Misconfigured when the port cannot be had."""
+    """Serves /metrics, /healthz and /readyz. Raises Misconfigured when the port cannot be had.
+
+    `unready` is asked for the sentences that /readyz shows below "not yet".
+    """
 
     def __init__(
-        self, port: int, registry: CollectorRegistry, healthy: Callable[[], bool], ready: Callable[[], bool]
+        self,
+        port: int,
+        registry: CollectorRegistry,
+        healthy: Callable[[], bool],
+        ready: Callable[[], bool],
+        unready: Callable[[], Sequence[str]] = tuple,
     ) -> None:
         def page(path: str) -> tuple[int, bytes, str]:
             if path == "/metrics":
@@ -27,7 +35,10 @@ class MetricsServer:
             probe = {"/healthz": healthy, "/readyz": ready}.get(path)
             if probe is None:
                 return 404, b"see /metrics, /healthz, /readyz\n", "text/plain"
-            return (200, b"ok\n", "text/plain") if probe() else (503, b"not yet\n", "text/plain")
+            if probe():
+                return 200, b"ok\n", "text/plain"
+            why = unready() if probe is ready else ()
+            return 503, "".join(f"{line}\n" for line in ("not yet", *why)).encode(), "text/plain; charset=utf-8"
 
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self) -> None:

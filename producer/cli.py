@@ -79,7 +79,7 @@ def _registry(url: str | None) -> SchemaIds | None:
 def _serve(port: int | None, metrics: Metrics, producer: Producer | Terms) -> MetricsServer | None:
     if port is None:
         return None
-    server = MetricsServer(port, metrics.registry, producer.healthy, producer.ready)
+    server = MetricsServer(port, metrics.registry, producer.healthy, producer.ready, producer.unready)
     log.info("metrics on port %d", server.port)
     return server
 

@@ -116,8 +116,14 @@ class Producer:
 
     def ready(self) -> bool:
         """Every session has a version to watch from and hears its server, or says in the log that it lost coverage."""
-        drivers = list(self._drivers.values())
-        return self._ready.is_set() and all(driver.covered() and driver.current() for driver in drivers)
+        return not self.unready()
+
+    def unready(self) -> tuple[str, ...]:
+        """What keeps it from being ready, a sentence each: what /readyz shows."""
+        if not self._ready.is_set():
+            return ("it starts: no kind is followed yet",)
+        late = [driver.name for driver in list(self._drivers.values()) if not (driver.covered() and driver.current())]
+        return tuple(f"{name}: nothing to watch from yet, or its server is not heard" for name in late)
 
     # --- the work ---------------------------------------------------------------------------------------------------
 

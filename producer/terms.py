@@ -47,8 +47,12 @@ class Terms:
 
     def ready(self) -> bool:
         """It stands by, or every session of its term is covered."""
+        return not self.unready()
+
+    def unready(self) -> tuple[str, ...]:
+        """What keeps it from being ready, a sentence each: what /readyz shows."""
         producer = self._producer
-        return producer is None or producer.ready()
+        return () if producer is None else producer.unready()
 
     def run(self, stop: threading.Event) -> None:
         """Work until `stop` is set, then end the term gracefully and hand the lease over.

@@ -12,6 +12,19 @@ from kubecdc.errors import Misconfigured
 from kubecdc.probes import MetricsServer
 
 
+def test_readyz_says_why_not_and_healthz_does_not():
+    server = MetricsServer(0, CollectorRegistry(), lambda: False, lambda: False, lambda: ["a token is refused", "é"])
+    try:
+        said = {}
+        for probe in ("healthz", "readyz"):
+            with pytest.raises(urllib.error.HTTPError, match="503") as refused:
+                urllib.request.urlopen(f"http://127.0.0.1:{server.port}/{probe}")
+            said[probe] = refused.value.read().decode()
+        assert said == {"healthz": "not yet\n", "readyz": "not yet\na token is refused\né\n"}
+    finally:
+        server.close()
+
+
 def test_probes_follow_what_they_are_told():
     ready = [False]
     registry = CollectorRegistry()
