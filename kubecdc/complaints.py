@@ -50,11 +50,13 @@ class Heard:
 
     def __init__(self) -> None:
         self._found: dict[str, str] = {}
+        self.last = ""  # with advice where there is some
 
     def __call__(self, complaint: Complaint) -> None:
         """Take one."""
         LOG.debug("kafka: %s", complaint)
         self._found[complaint.name()] = complaint.str()
+        self.last = advised(complaint.str(), complaint.name())
 
     def reason(self) -> str | None:
         """What keeps the client from its broker, and what to do about it; None when nothing told."""

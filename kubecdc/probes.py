@@ -18,7 +18,7 @@ from kubecdc.errors import Misconfigured
 class MetricsServer:
     """Serves /metrics, /healthz and /readyz. Raises Misconfigured when the port cannot be had.
 
-    `unready` is asked for the sentences that /readyz shows below "not yet".
+    `unready` is asked for the sentences that /readyz shows below "not yet", `notes` for those that it always shows.
     """
 
     def __init__(
@@ -28,6 +28,8 @@ class MetricsServer:
         healthy: Callable[[], bool],
         ready: Callable[[], bool],
         unready: Callable[[], Sequence[str]] = tuple,
+        *,
+        notes: Callable[[], Sequence[str]] = tuple,
     ) -> None:
         def page(path: str) -> tuple[int, bytes, str]:
             if path == "/metrics":
@@ -35,10 +37,10 @@ class MetricsServer:
             probe = {"/healthz": healthy, "/readyz": ready}.get(path)
             if probe is None:
                 return 404, b"see /metrics, /healthz, /readyz\n", "text/plain"
-            if probe():
-                return 200, b"ok\n", "text/plain"
-            why = unready() if probe is ready else ()
-            return 503, "".join(f"{line}\n" for line in ("not yet", *why)).encode(), "text/plain; charset=utf-8"
+            good = probe()
+            why = () if good or probe is not ready else unready()
+            lines = ("ok" if good else "not yet", *why, *(notes() if probe is ready else ()))
+            return 200 if good else 503, "".join(f"{line}\n" for line in lines).encode(), "text/plain; charset=utf-8"
 
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self) -> None:

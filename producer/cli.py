@@ -54,6 +54,7 @@ def run(options: Options) -> None:
             metrics=metrics,
             registry=registry,
             topics=(names.events, names.positions),
+            complaint=sink.complaint,
         )
 
     try:
@@ -79,7 +80,8 @@ def _registry(url: str | None) -> SchemaIds | None:
 def _serve(port: int | None, metrics: Metrics, producer: Producer | Terms) -> MetricsServer | None:
     if port is None:
         return None
-    server = MetricsServer(port, metrics.registry, producer.healthy, producer.ready, producer.unready)
+    probes = (producer.healthy, producer.ready, producer.unready)
+    server = MetricsServer(port, metrics.registry, *probes, notes=producer.notes)
     log.info("metrics on port %d", server.port)
     return server
 

@@ -16,6 +16,7 @@ from typing import Any
 
 from kubecdc.records import EventType
 from producer import frames, session
+from producer.attention import Attention
 from producer.cluster import Cluster
 from producer.errors import SessionFailed, SinkFailed
 from producer.lanes import Delivery, LaneRunner, Target
@@ -83,8 +84,8 @@ class Driver(threading.Thread):
         self._alarms: dict[type[Any], tuple[float, Input]] = {}
         self._killed = False
         self._listed = 0
-        self._heard = time.monotonic()
         self.labels = {"resource": target.kind.name, "scope": target.namespace, "session": machine.id}
+        self._attention = Attention(self.name, metrics.unheard(), self.labels)
 
     # --- for the service's thread ----------------------------------------------------------------------------------
 
@@ -110,6 +111,11 @@ class Driver(threading.Thread):
         """The epoch that the session is in."""
         return self._machine.epoch
 
+    @property
+    def acknowledged(self) -> int:
+        """How many of its records were acknowledged so far."""
+        return self._publisher.acknowledged
+
     def stored(self) -> bool:
         """Nothing that was read is waiting to be worked on, told, acknowledged or stored; a list may be to come."""
         begun = self._machine.phase is not Phase.NEW
@@ -124,15 +130,17 @@ class Driver(threading.Thread):
         return self._machine.versions.safe is not None or self._machine.lost
 
     def current(self) -> bool:
-        """The server has served something lately, and its watch is quiet rather than mute.
+        """The server is heard, as `Attention.current` has it."""
+        return self._attention.current(self._machine, idle=self._mailbox.idle())
 
-        A kind that is parked has none to hear.
-        Bookmarks tell a quiet watch from a mute one; where a server sends none, an accepted watch has to do.
-        """
-        rules, machine = self._machine.rules, self._machine
-        if machine.phase is Phase.PARKED or machine.lost:
-            return True
-        return not machine.mute and time.monotonic() - self._heard <= 2 * rules.inactivity_s + rules.backoff_max_s
+    def unready(self) -> str:
+        """Why it is not ready, in a sentence; empty when it is."""
+        covered = self.covered()
+        return "" if covered and self.current() else self._attention.why(covered=covered)
+
+    def note(self) -> str:
+        """What is not heard and does not count against readiness; empty for nothing."""
+        return self._attention.note(self._machine)
 
     # --- the thread -------------------------------------------------------------------------------------------------
 
@@ -153,10 +161,11 @@ class Driver(threading.Thread):
             for lane in self._lanes.values():
                 lane.cancel()
             self._mailbox.close()
+            self._attention.leave()
             self._metrics.phase("")
 
     def _turn(self) -> None:
-        due = min((at for at, _ in self._alarms.values()), default=time.monotonic() + 1.0)
+        due = self._attention.due(min((at for at, _ in self._alarms.values()), default=time.monotonic() + 1.0))
         for delivery in self._mailbox.take(max(0.0, due - time.monotonic())):
             self._deliver(delivery)
         now = time.monotonic()
@@ -167,6 +176,7 @@ class Driver(threading.Thread):
                 self._ring_later(signal, self._machine.rules.progress_interval_s)
             elif rings is AuditDue and rings not in self._alarms:
                 self._audit_later()
+        self._attention.look()
 
     def _deliver(self, delivery: Delivery) -> None:
         lane = delivery.lane
@@ -176,7 +186,7 @@ class Driver(threading.Thread):
                 return
             self._step(signal)
         if lane is not None and not isinstance(delivery.inputs[-1], Unreachable | StreamEnded | frames.ServerError):
-            self._heard = time.monotonic()
+            self._attention.served()
             self._metrics.frame()
 
     def _step(self, signal: Input) -> None:
@@ -186,10 +196,11 @@ class Driver(threading.Thread):
             # Not when it is ordered: answers of the old version that wait here must not bear the name of the new one.
             self.target = self._moves.get_nowait()
             self._publisher.move(self.target.kind.version)
-        before = self._machine.phase
-        self._machine, outputs = session.step(self._machine, signal)
-        if self._machine.phase is not before:
-            self._entered(before, signal)
+        before = self._machine
+        self._machine, outputs = session.step(before, signal)
+        self._attention.stepped(before, self._machine, signal)
+        if self._machine.phase is not before.phase:
+            self._entered(before.phase, signal)
         for out in outputs:
             self._perform(out)
         if isinstance(signal, frames.Page):
@@ -214,8 +225,10 @@ class Driver(threading.Thread):
             case PublishAbsent():
                 self._publisher.publish_absent(out)
             case Request():
+                self._attention.performing(out)
                 self._lanes[out.lane].ask(out, self.target)
             case Cancel():
+                self._attention.performing(out)
                 self._lanes[out.lane].cancel()
             case Alarm():
                 spread = 1.0 + random.uniform(0.0 if out.exact else -JITTER, JITTER)  # noqa: S311 - no secret

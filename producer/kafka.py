@@ -16,6 +16,7 @@ from typing import Any
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from kubecdc import kafka, topics
+from kubecdc.complaints import Heard
 from kubecdc.start import BEGINNING, Start, Where
 from kubecdc.wire import Header
 from producer.errors import SinkFailed
@@ -40,9 +41,10 @@ class KafkaSink:
         self._partitions = kafka.require_topics(settings.bootstrap, settings.prefix, settings.properties)
         self._settings = settings
         self._names = topics.TopicNames.under(settings.prefix)
+        self._complaints = Heard()
         self._producer = Producer(
             {
-                **kafka.connection(settings.bootstrap, settings.properties),
+                **kafka.connection(settings.bootstrap, settings.properties, self._complaints),
                 "client.id": "kubecdc-producer",
                 "enable.idempotence": True,
                 "acks": "all",
@@ -146,6 +148,10 @@ class KafkaSink:
         """Raise SinkFailed if Kafka has refused something for good."""
         if self._failure is not None:
             raise SinkFailed(f"Kafka refused a record for good: {self._failure}")
+
+    def complaint(self) -> str:
+        """What the client complained of last, with what to do about it where that is known; empty for nothing."""
+        return self._complaints.last
 
     def depth(self) -> int:
         """Records and positions that wait for an acknowledgement."""

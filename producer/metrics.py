@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
+from kubecdc.hearing import Show, on
 from kubecdc.records import EventType, RawEvent
 
 _PREFIX = "kubecdc_producer"
@@ -33,21 +34,7 @@ class Metrics:
         self.omitted = counter("omitted", "Objects published without their content", "resource", "reason")
         self.redacted = counter("redacted", "Values replaced by a keyed digest", "resource")
         self.positions = counter("positions", "Positions handed over to be stored", "resource")
-        self.occurrences = {
-            "relists": counter("relists", "Streams given up for a new list", "resource", "reason"),
-            "relist_aborted": counter("relist_aborted", "Lists given up after they were announced", "resource"),
-            "refusals": counter("refusals", "Requests that the server refused or did not answer", "resource", "reason"),
-            "older_lists": counter("older_lists", "Lists that contradict what was read before", "resource"),
-            "overtaken": counter("overtaken", "Epochs taken over from another producer", "resource"),
-            "coverage_lost": counter("coverage_lost", "Times that a kind could not be watched any more", "resource"),
-            "watchlist_fallbacks": counter("watchlist_fallbacks", "Streamed lists given up for paged ones", "resource"),
-            "recalls": counter("recalls", "Reads of what the log holds, by how they ended", "resource", "result"),
-            "audits": counter("audits", "Audit lists by how they ended", "resource", "result"),
-            "silent_watches": counter(
-                "silent_watches", "Watches that brought nothing at all, no bookmark either, for too long", "resource"
-            ),
-            "drift": counter("audit_drift", "Audits that found something the stream had lost", "resource"),
-        }
+        self.occurrences = _occurrences(counter)
         self.last_frame = gauge(
             "last_frame_timestamp_seconds", "When the server last sent something", "resource", "scope"
         )
@@ -56,6 +43,16 @@ class Metrics:
             "Age of what was read and lies beyond the stored position; 0: all is stored",
             "resource",
             "scope",
+        )
+        self.unheard = gauge(
+            "unheard_seconds",
+            "How long nothing is heard of a kind, or of discovery, and why; absent while it is heard",
+            *("resource", "scope", "reason"),
+        )
+        self.kafka_unheard = gauge(
+            "kafka_unheard_seconds",
+            "How long Kafka acknowledges nothing that waits, or no positions can be read; absent while it answers",
+            *("what", "reason"),
         )
         self.phase = gauge("session_phase", "1 for the phase that a session is in", "resource", "scope", "phase")
         self.leading = gauge("leading", "1 while this producer works: it holds the lease, or needs none")
@@ -72,6 +69,25 @@ class Metrics:
             for sample in family.samples
             if sample.name == full and labels.items() <= sample.labels.items()
         )
+
+
+def _occurrences(counter: Callable[..., Counter]) -> dict[str, Counter]:
+    """What sessions count by name (`producer.signals.Count`)."""
+    return {
+        "relists": counter("relists", "Streams given up for a new list", "resource", "reason"),
+        "relist_aborted": counter("relist_aborted", "Lists given up after they were announced", "resource"),
+        "refusals": counter("refusals", "Requests that the server refused or did not answer", "resource", "reason"),
+        "older_lists": counter("older_lists", "Lists that contradict what was read before", "resource"),
+        "overtaken": counter("overtaken", "Epochs taken over from another producer", "resource"),
+        "coverage_lost": counter("coverage_lost", "Times that a kind could not be watched any more", "resource"),
+        "watchlist_fallbacks": counter("watchlist_fallbacks", "Streamed lists given up for paged ones", "resource"),
+        "recalls": counter("recalls", "Reads of what the log holds, by how they ended", "resource", "result"),
+        "audits": counter("audits", "Audit lists by how they ended", "resource", "result"),
+        "silent_watches": counter(
+            "silent_watches", "Watches that brought nothing at all, no bookmark either, for too long", "resource"
+        ),
+        "drift": counter("audit_drift", "Audits that found something the stream had lost", "resource"),
+    }
 
 
 class StreamMetrics:
@@ -97,6 +113,10 @@ class StreamMetrics:
     def marked(self, kind: EventType) -> None:
         """Count a marker, once for all its partitions."""
         self._sent[kind].inc()
+
+    def unheard(self) -> Show:
+        """Where to show that nothing is heard, and why."""
+        return on(self._metrics.unheard, self._resource, self._scope)
 
     def follow_lag(self, lag_s: Callable[[], float]) -> None:
         """Ask for the lag of the position whenever the page is shown."""

@@ -52,6 +52,9 @@ OPTIONS = (
     Option("watchlist", kinds.choice("auto", "always", "never"), "auto", "Stream the first list, from 1.32 on."),
     Option("watchlist-deadline", kinds.seconds, 30.0, "Time until a streamed list must have ended."),
     Option("inactivity", kinds.seconds, 150.0, "How long an open watch may be silent."),
+    Option(
+        "unheard-after", kinds.seconds, 60.0, "/readyz names a kind, discovery or Kafka that is silent for so long."
+    ),
     Option("progress-interval", kinds.seconds, 5.0, "Time between PROGRESS records."),
     Option("discovery-interval", kinds.seconds, 30.0, "Time between looks for new kinds."),
     Option("audit-interval", kinds.seconds, 3600.0, "Time between audit lists; 0: never."),
@@ -65,7 +68,14 @@ OPTIONS = (
     Option("log-format", kinds.choice("text", "json"), "text", "Form of the log on standard error."),
     Option("log-level", kinds.choice("debug", "info", "warning", "error"), "info", "Least level that is logged."),
 )
-_ABOVE_ZERO = ("watchlist_deadline", "inactivity", "progress_interval", "discovery_interval", "backoff_min")
+_ABOVE_ZERO = (
+    "watchlist_deadline",
+    "inactivity",
+    "unheard_after",
+    "progress_interval",
+    "discovery_interval",
+    "backoff_min",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +120,7 @@ def build(values: Mapping[str, Any]) -> Options:
         page_size=values["page_size"],
         max_object_bytes=values["max_object_bytes"],
         inactivity_s=values["inactivity"],
+        unheard_after_s=values["unheard_after"],
         progress_interval_s=values["progress_interval"],
         backoff_min_s=values["backoff_min"],
         backoff_max_s=values["backoff_max"],

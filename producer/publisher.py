@@ -48,6 +48,7 @@ class Publisher:
         self._abandoned = False
         self._behind_since: int | None = None  # epoch ms; None: all that was sent lies before the stored position
         self._sent = self._told = 0
+        self.acknowledged = 0  # records, so far
         metrics.follow_lag(self.lag_s)
 
     def move(self, version: str) -> None:
@@ -177,6 +178,7 @@ class Publisher:
 
     def _acked(self, partition: int) -> None:
         with self._lock:
+            self.acknowledged += 1
             self._store(self._tracker.acked(partition))
 
     def _store(self, position: Position | None) -> None:

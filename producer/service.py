@@ -11,7 +11,7 @@ import logging
 import queue
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -20,6 +20,7 @@ from kubecdc.codec import Codec, SchemaIds
 from kubecdc.records import Position, RawEvent
 from producer.cluster import Cluster
 from producer.driver import Driver, begin
+from producer.ears import Ears
 from producer.errors import SessionFailed
 from producer.metrics import Metrics
 from producer.past import Past
@@ -54,11 +55,24 @@ def _chosen(cluster: Cluster, watch: WatchSettings) -> tuple[Discovery, Selectio
     return discovery, choose(discovery, watch.resources, watch.exclude)
 
 
+def _may_stream(cluster: Cluster, watchlist: str) -> bool:
+    """Whether first lists may be streamed. Raises Unreachable where no server answers, whatever is asked for."""
+    since = cluster.version()
+    return since >= WATCHLIST_SINCE if watchlist == "auto" else watchlist == "always"
+
+
+def _unserved(cluster: str, positions: StoredPositions, discovery: Discovery) -> list[Position]:
+    """Positions of kinds that were followed once, by whomever, and that nobody can follow now."""
+    ours = [position for position in positions.all().values() if position.cluster == cluster]
+    gone = unserved(discovery, [(position.group, position.resource) for position in ours])
+    return [position for position in ours if (position.group, position.resource) in gone]
+
+
 class Producer:
     """Turns a cluster's LIST and WATCH into records in a sink.
 
     Raises Misconfigured for unusable rules or patterns. `topics` are the names of the events and positions topics, for
-    the subjects of a Schema Registry.
+    the subjects of a Schema Registry, `complaint` tells what keeps the sink, empty for nothing known.
     """
 
     def __init__(
@@ -70,6 +84,7 @@ class Producer:
         metrics: Metrics | None = None,
         registry: SchemaIds | None = None,
         topics: tuple[str, str] = ("", ""),
+        complaint: Callable[[], str] = str,
     ) -> None:
         self.metrics = metrics or Metrics()
         self._cluster = cluster
@@ -79,6 +94,7 @@ class Producer:
         self._state = Codec("", registry)
         self._past = Past(sink.state, self._state, {})
         self._sessions = Sessions(cluster, sink, settings, self.metrics, self._codecs)
+        self._ears = Ears(self.metrics, settings.watch.unheard_after_s, complaint)
         self._drivers: dict[Key, Driver] = {}
         self._parked: set[Key] = set()
         self._selection = Selection(())
@@ -122,8 +138,12 @@ class Producer:
         """What keeps it from being ready, a sentence each: what /readyz shows."""
         if not self._ready.is_set():
             return ("it starts: no kind is followed yet",)
-        late = [driver.name for driver in list(self._drivers.values()) if not (driver.covered() and driver.current())]
-        return tuple(f"{name}: nothing to watch from yet, or its server is not heard" for name in late)
+        late = [why for driver in list(self._drivers.values()) if (why := driver.unready())]
+        return (*self._ears.unready(), *late)
+
+    def notes(self) -> tuple[str, ...]:
+        """What is not heard and does not count against readiness, a sentence each: /readyz shows it as well."""
+        return tuple(said for driver in list(self._drivers.values()) if (said := driver.note()))
 
     # --- the work ---------------------------------------------------------------------------------------------------
 
@@ -134,17 +154,17 @@ class Producer:
         """
         for codec, record in zip(self._codecs, (RawEvent, Position), strict=True):
             codec.register(record)
-        self._streamed = self._may_stream()
+        self._streamed = _may_stream(self._cluster, self._watch.watchlist)
         self._positions.refresh()
         discovery, selection = _chosen(self._cluster, self._watch)
-        missing = selection.problems or self._unserved(discovery)
+        missing = selection.problems or _unserved(self._cluster.name, self._positions, discovery)
         if missing and not stop.wait(CONFIRM_S):  # a server that has just started lacks whole groups
             discovery, selection = _chosen(self._cluster, self._watch)
         if selection.problems:
             raise errors.Misconfigured(*selection.problems)
         for sentence in selection.awaited:
             log.warning("%s", sentence)
-        for position in self._unserved(discovery):
+        for position in _unserved(self._cluster.name, self._positions, discovery):
             self._sessions.tell_unserved(position)
         self._past = Past(self._sink.state, self._state, self._positions.epochs())
         self._selection = selection
@@ -161,21 +181,10 @@ class Producer:
         finally:
             self._end()
 
-    def _unserved(self, discovery: Discovery) -> list[Position]:
-        """Positions of kinds that were followed once, by whomever, and that nobody can follow now."""
-        ours = [position for position in self._positions.all().values() if position.cluster == self._cluster.name]
-        gone = unserved(discovery, [(position.group, position.resource) for position in ours])
-        return [position for position in ours if (position.group, position.resource) in gone]
-
-    def _may_stream(self) -> bool:
-        if self._watch.watchlist == "auto":
-            return self._cluster.version() >= WATCHLIST_SINCE
-        self._cluster.version()
-        return self._watch.watchlist == "always"
-
     def _supervise(self, stop: threading.Event, found: queue.SimpleQueue[News]) -> None:
         while not stop.wait(TURN_S) and not self._killed.is_set():
             self._sink.check()
+            self._ears.look(self._sink.depth(), sum(driver.acknowledged for driver in self._drivers.values()))
             for driver in self._drivers.values():
                 if driver.failed is not None:
                     raise driver.failed
@@ -193,17 +202,19 @@ class Producer:
         A look in which something is missing is followed by another one soon, and only that one counts.
         """
         interval = pause = self._watch.discovery_interval_s
+        failures = 0
         while not stop.wait(pause) and not self._killed.is_set():
             try:
-                before, last = last, self._cluster.discover()
-                doubtful = vanished(before, last)
-                pause = min(CONFIRM_S, interval) if doubtful else interval
-                if not doubtful:
-                    found.put(last)
-                self._positions.refresh()
-                found.put(None)
-            except errors.KubecdcError as error:
-                log.warning("discovery: %s", error)
+                seen = self._ears.discovery(self._cluster.discover)
+                if seen is None:
+                    pause, failures = min(CONFIRM_S * 2 ** min(failures, 8), interval), failures + 1
+                else:
+                    doubtful, last, failures = vanished(last, seen), seen, 0
+                    pause = min(CONFIRM_S, interval) if doubtful else interval
+                    if not doubtful:
+                        found.put(seen)
+                if self._ears.positions(self._positions.refresh):
+                    found.put(None)
             except Exception as error:  # noqa: BLE001 - without this thread a new kind would be missed in silence
                 found.put(error)
                 return
@@ -263,6 +274,7 @@ class Producer:
     def _end(self) -> None:
         """Stop all sessions; what is not acknowledged in time will be read again at the next start."""
         self._sessions.close()
+        self._ears.leave()
         drivers = list(self._drivers.values())
         if not self._killed.is_set():
             deadline = time.monotonic() + STOP_S

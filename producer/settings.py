@@ -45,7 +45,8 @@ class WatchSettings:
     """What to watch and how; times in seconds.
 
     `inactivity_s` is how long an open watch may be silent before it is opened again: bookmarks come every 60 s, the
-    first one of a watch up to 120 s after its begin.
+    first one of a watch up to 120 s after its begin. `unheard_after_s` is how long nothing may be heard of a kind, of
+    discovery or of Kafka, whatever the reason, until the producer is not ready.
     `backoff_min_s` doubles up to `backoff_max_s`, which is also how often a forbidden kind is tried. `watchlist` is
     "auto" (a server from 1.32 on), "always" or "never". `audit_interval_s` 0 means never. `restore_confirmations` is
     how many lists in a row must contradict what was read before the server counts as restored.
@@ -62,6 +63,7 @@ class WatchSettings:
     backoff_max_s: float = 30.0
     watchlist: str = "auto"
     watchlist_deadline_s: float = 30.0
+    unheard_after_s: float = 60.0
     discovery_interval_s: float = 30.0
     audit_interval_s: float = 3600.0
     restore_confirmations: int = 3

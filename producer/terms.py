@@ -54,6 +54,11 @@ class Terms:
         producer = self._producer
         return () if producer is None else producer.unready()
 
+    def notes(self) -> tuple[str, ...]:
+        """What is not heard and does not count against readiness, a sentence each: /readyz shows it as well."""
+        producer = self._producer
+        return () if producer is None else producer.notes()
+
     def run(self, stop: threading.Event) -> None:
         """Work until `stop` is set, then end the term gracefully and hand the lease over.
 

@@ -42,3 +42,19 @@ def test_probes_follow_what_they_are_told():
             MetricsServer(server.port, CollectorRegistry(), lambda: True, lambda: True)
     finally:
         server.close()
+
+
+def test_notes_are_shown_by_readyz_whether_ready_or_not():
+    ready = [True]
+    server = MetricsServer(0, CollectorRegistry(), lambda: True, lambda: ready[0], notes=lambda: ("forbidden",))
+    try:
+        base = f"http://127.0.0.1:{server.port}"
+        assert urllib.request.urlopen(f"{base}/readyz").read() == b"ok\nforbidden\n"
+        assert urllib.request.urlopen(f"{base}/healthz").read() == b"ok\n"
+        ready[0] = False
+        with pytest.raises(urllib.error.HTTPError, match="503") as refused:
+            urllib.request.urlopen(f"{base}/readyz")
+        with refused.value:
+            assert refused.value.read() == b"not yet\nforbidden\n"
+    finally:
+        server.close()

@@ -162,6 +162,25 @@ def test_a_server_that_answers_with_errors_only_is_not_current() -> None:
         running.join(10)
 
 
+def test_a_server_that_refuses_for_a_minute_is_not_heard_however_seldom_bookmarks_come() -> None:
+    """It took 330 s: twice the time that an open watch may be silent, which says nothing of refusals."""
+    with SimServer() as server:
+        running = driver(server.url, MemorySink(), metrics := Metrics(), unheard_after_s=0.5)
+        begin(running, Start(None, 1))
+        until(running.settled)
+        assert running.unready() == ""
+        server.faults.set("throttle_429")
+        server.faults.set("cut", count=1)
+        until(lambda: not running.current())
+        assert "configmaps: nothing heard for" in running.unready()
+        assert "throttled" in running.unready()
+        assert metrics.value("unheard_seconds", reason="throttled") >= 0.5
+        assert running.note() == ""
+        running.order(Stop())
+        running.join(10)
+    assert metrics.value("unheard_seconds") == 0, "who has stopped need not be heard"
+
+
 def test_what_was_read_is_stored_while_a_list_is_to_come() -> None:
     """A server may take long for a list; whoever waits for what was read need not wait for that, nor does a stop."""
     with socket.create_server(("127.0.0.1", 0)) as mute:

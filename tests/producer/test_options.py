@@ -42,6 +42,7 @@ def test_every_option_arrives(tmp_path: Path) -> None:
         watchlist="never",
         redaction_key="k" * 20,
         kafka_property="security.protocol=SSL",
+        unheard_after="90s",
         metrics_port=0,
     )
     assert (options.cluster.server, options.cluster.token_file, options.cluster.name) == (
@@ -52,7 +53,7 @@ def test_every_option_arrives(tmp_path: Path) -> None:
     watch = options.producer.watch
     assert watch.resources == ("pods", "deployments.apps")
     assert (watch.exclude, watch.namespaces, watch.page_size) == (("*.example.io",), ("a", "b"), 10)
-    assert (watch.audit_interval_s, watch.watchlist) == (7200.0, "never")
+    assert (watch.audit_interval_s, watch.watchlist, watch.unheard_after_s) == (7200.0, "never", 90.0)
     assert options.producer.redaction.key == b"k" * 20
     assert options.kafka.properties == (("security.protocol", "SSL"),)
     assert options.metrics_port == 0
