@@ -183,6 +183,11 @@ def choose(discovery: Discovery, include: Iterable[str] = (), exclude: Iterable[
     return Selection(tuple(sorted(chosen.values(), key=lambda info: info.name)), tuple(problems), tuple(awaited))
 
 
+def fitting(info: ResourceInfo, patterns: Iterable[str]) -> bool:
+    """Whether one of these patterns, as they were given, fits the kind."""
+    return _fits(info, [pattern for pattern in map(_parse, patterns) if isinstance(pattern, _Pattern)])
+
+
 def vanished(before: Discovery, now: Discovery) -> bool:
     """Something is not served any more, which a server that has just started says of whole groups for a moment."""
     unread = now.unread_groups

@@ -22,6 +22,7 @@ from producer.cluster import Cluster
 from producer.driver import Driver, begin
 from producer.ears import Ears
 from producer.errors import SessionFailed
+from producer.following import statement
 from producer.metrics import Metrics
 from producer.past import Past
 from producer.selection import Discovery, ResourceInfo, Selection, choose, diff, unserved, vanished
@@ -45,7 +46,6 @@ News = Discovery | Exception | None  # of the thread that looks; an exception ha
 def scopes(info: ResourceInfo, namespaces: Sequence[str]) -> Sequence[str]:
     """What sessions of a kind are confined to: nothing, or each of the namespaces, where it has any."""
     if namespaces and not info.namespaced:
-        log.info("%s has no namespaces and is left out, since namespaces are given", info.name)
         return ()
     return namespaces or ("",)
 
@@ -168,6 +168,7 @@ class Producer:
             self._sessions.tell_unserved(position)
         self._past = Past(self._sink.state, self._state, self._positions.epochs())
         self._selection = selection
+        log.info("%s", statement(discovery, selection, self._watch))
         for kind in selection.resources:
             self._appeared(kind)
         if not self._drivers and not selection.awaited:
@@ -248,6 +249,8 @@ class Producer:
             resources[info.key] = info
             self._appeared(info)
         self._selection = replace(chosen, resources=tuple(resources.values()))
+        if changes.appeared or changes.gone:
+            log.info("%s", statement(discovery, self._selection, self._watch))
 
     def _keys(self, info: ResourceInfo) -> list[Key]:
         return [key for key in self._drivers if key[:2] == info.key]

@@ -5,6 +5,7 @@ Positions are stored only after acknowledgement, and every record is numbered wi
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -276,6 +277,29 @@ def test_a_selection_that_leaves_nothing_ends_the_start(server: SimServer, start
     running.thread.join(20)
     assert isinstance(running.error, Misconfigured)
     assert "nothing is left to follow" in str(running.error)
+
+
+def test_what_is_followed_and_what_not_is_said_at_the_start_and_when_discovery_changes_it(
+    server: SimServer, start: Callable[..., Running], caplog: pytest.LogCaptureFixture
+) -> None:
+    """Events and Leases are off by default, and nobody could know."""
+    caplog.set_level(logging.INFO)
+
+    def said() -> list[str]:
+        lines = [record.getMessage() for record in list(caplog.records) if record.levelno == logging.INFO]
+        return [line for line in lines if line.startswith("following ")]
+
+    running = start(MemorySink(), resources=("*",))
+    until(running.producer.settled)
+    (first,) = said()
+    assert "configmaps" in first
+    assert "not following 2 kinds: events, leases.coordination.k8s.io (off by default: name what you want" in first
+    server.store.create(server.store.kind("apiextensions.k8s.io", "customresourcedefinitions"), WIDGETS)
+    until(lambda: len(said()) == 2)
+    assert "widgets.example.io" in said()[1]
+    until(running.producer.settled)
+    running.end()
+    assert len(said()) == 2, "other looks have changed nothing"
 
 
 def test_unknown_kinds_end_the_start(server: SimServer, start: Callable[..., Running]) -> None:
