@@ -71,7 +71,8 @@ class EventsConsumer(driver.Consumer):
         try:
             self.tasks = await asyncio.to_thread(Tasks, self.worker, self.metrics)
             if self.worker.metrics_port is not None:
-                MetricsServer(self.worker.metrics_port, self.metrics.registry, self.tasks.healthy, self.tasks.ready)
+                probes = (self.tasks.healthy, self.tasks.ready, self.tasks.unready)
+                MetricsServer(self.worker.metrics_port, self.metrics.registry, *probes)
         except KubecdcError as error:
             end_process(error)
         for name in [name for name in logging.root.manager.loggerDict if name.startswith("aiokafka")]:

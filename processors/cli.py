@@ -41,7 +41,8 @@ def _run_plain(settings_: settings.WorkerSettings, level: str) -> None:
     metrics = Metrics()
     worker = Worker(settings_, metrics)
     if settings_.metrics_port is not None:
-        server = MetricsServer(settings_.metrics_port, metrics.registry, worker.tasks.healthy, worker.tasks.ready)
+        tasks = worker.tasks
+        server = MetricsServer(settings_.metrics_port, metrics.registry, tasks.healthy, tasks.ready, tasks.unready)
         log.info("metrics on port %d", server.port)
     try:
         worker.run(_stop_on_signals())

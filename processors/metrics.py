@@ -45,6 +45,11 @@ class Metrics:
         )
         self.source_offset = gauge("source_offset", "Next offset of the events topic", "partition")
         self.lag = gauge("lag", "Records of the events topic that are not processed", "partition")
+        self.unheard = gauge(
+            "unheard_seconds",
+            "How long Kafka does not answer, or a partition cannot be worked on, and why; absent while all is well",
+            *("who", "reason"),
+        )
         self.uids = gauge("uids", "UIDs in memory", "partition")
 
     def count(self, counters: Mapping[str, int]) -> None:

@@ -16,7 +16,9 @@ from functools import partial
 
 from kubecdc.codec import Codec, SchemaIds
 from kubecdc.errors import Undecodable, Unreachable
+from kubecdc.hearing import Ear, on
 from kubecdc.records import RawEvent, UidState
+from kubecdc.unheard import Asked, Heard, Left, Refused
 from kubecdc.wire import PROGRESS_KEY, is_object_key
 from processors import crash, fitting
 from processors.errors import Restart, Stop, Stuck
@@ -27,6 +29,7 @@ from processors.partition import Partition
 log = logging.getLogger(__name__)
 
 ATTEMPTS = 6
+LOST = "its records cannot be turned into changes, and wait,"
 BACKOFF_S = 0.5
 BATCH_RECORDS = 4_000
 BATCH_BYTES = 16 * 1024 * 1024
@@ -55,6 +58,7 @@ class PartitionTask:
         self._events = Codec(cluster.names.events, registry)
         self._changes = Codec(cluster.names.changes, registry)
         self._state = Codec(cluster.names.state, registry)
+        self.ear = Ear(f"partition {partition}", log, on(metrics.unheard, f"partition {partition}"), lost=LOST)
         self._lock = threading.Lock()
         self._writer: Writer | None = None
         self._memory = self._empty()
@@ -74,7 +78,9 @@ class PartitionTask:
     def open(self) -> int:
         """Take the partition over; returns the source offset to resume at. Raises Stop."""
         with self._lock:
-            return self._take_over()
+            offset = self._take_over()
+            self.ear.take(Heard(time.monotonic()))
+            return offset
 
     def process(self, records: Sequence[Raw]) -> int | None:
         """Write what the records mean; returns the next offset when it is durable, None when the task is closed.
@@ -94,6 +100,7 @@ class PartitionTask:
         """Give the partition up; a batch under way is finished first."""
         with self._lock:
             self._discard()
+            self.ear.take(Left(time.monotonic()))
             self._memory = self._empty()  # its sealed states refer to us, and what is frozen no collector finds
             self._metrics.forget(self.partition)
 
@@ -126,7 +133,7 @@ class PartitionTask:
                 else:
                     memory.load(key, self._state.decode(value))
             except Undecodable as error:
-                raise self._damaged(key, error) from error
+                raise _damaged(self.partition, key, error) from error
         self._check_source(memory)
         memory.truncated(self._cluster.low_watermark(self._cluster.names.events, self.partition))
         self._memory, self._acknowledged, self._recovered = memory, memory.next_offset, True
@@ -138,14 +145,8 @@ class PartitionTask:
         try:
             state: UidState = self._state.decode(value)
         except Undecodable as error:
-            raise self._damaged(key, error) from error
+            raise _damaged(self.partition, key, error) from error
         return state
-
-    def _damaged(self, key: bytes, error: Undecodable) -> Stop:
-        return Stop(
-            f"state of partition {self.partition}, key {key!r}: {error}; the state topic is damaged, or written by a"
-            " newer version"
-        )
 
     def _check(self, stored: Mapping[bytes, bytes]) -> None:
         """Every transaction writes progress: state without it, or changes without state, is damage."""
@@ -173,6 +174,7 @@ class PartitionTask:
     def _start_again(self, error: Exception, attempt: int) -> None:
         log.warning("partition %d: %s (attempt %d of %d)", self.partition, error, attempt, ATTEMPTS)
         self._metrics.restarts.inc()
+        self.ear.take(Refused(time.monotonic(), _culprit(error), str(error)))
         self._discard()
         time.sleep(BACKOFF_S * attempt)
 
@@ -206,9 +208,11 @@ class PartitionTask:
         if self._writer is None:
             raise Restart("there is no producer")
         began = time.monotonic()
+        self.ear.take(Asked(began))
         counters: Counter[str] = Counter()
         # Each record is decoded, applied and encoded before the next: what one needs is still in the processor's cache.
         self._writer.write(self._changed(records, counters), self._drained(counters))
+        self.ear.take(Heard(time.monotonic()))
         self._acknowledged = self._memory.next_offset
         self._metrics.count(counters)
         self._metrics.batch_seconds.observe(time.monotonic() - began)
@@ -249,6 +253,18 @@ class PartitionTask:
         writer, self._writer, self._recovered = self._writer, None, False
         if writer is not None:
             writer.discard()
+
+
+def _culprit(error: Exception) -> str:
+    """Who it is that keeps a partition, as metrics show it."""
+    return "registry" if isinstance(error, Unreachable) else "kafka"
+
+
+def _damaged(partition: int, key: bytes, error: Undecodable) -> Stop:
+    return Stop(
+        f"state of partition {partition}, key {key!r}: {error}; the state topic is damaged, or written by a"
+        " newer version"
+    )
 
 
 def cut(records: Sequence[Raw], count: int = BATCH_RECORDS, size: int = BATCH_BYTES) -> Iterator[Sequence[Raw]]:

@@ -7,14 +7,17 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import logging
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 
 from kubecdc.codec import Codec
+from kubecdc.hearing import Ear, on
 from kubecdc.records import Change, Progress, StreamState, UidState
 from kubecdc.registry import Registry
+from kubecdc.unheard import Asked, Heard, Refused
 from processors.errors import Restart, Stalled, Stop, Stuck
 from processors.kafka import Cluster, Raw
 from processors.metrics import Metrics
@@ -22,9 +25,13 @@ from processors.settings import WorkerSettings
 from processors.task import PartitionTask
 from processors.watchdog import Look, Watchdog
 
+log = logging.getLogger(__name__)
+
 THREADS = 4
+UNHEARD_S = 60.0  # so long may Kafka not answer while the worker is ready
 LOOK_S = 2.0
 LOOK_MAX_S = 90.0  # more than all the deadlines of the calls that it makes
+ADVICE = "check that Kafka's brokers run, and the network"
 CUT_OFF = (
     "events partitions {} were cut off below the offset being read: start again, what is gone will be a COMPACTED gap"
 )
@@ -45,6 +52,8 @@ class Tasks:
         self._tasks: dict[int, PartitionTask] = {}
         self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="partition")
         self._lock = threading.Lock()
+        self._opening: dict[int, PartitionTask] = {}
+        self._kafka = Ear("Kafka", log, on(metrics.unheard, "kafka"), lost="it has not answered")
         self._assigned = False
         self._watchdog: Watchdog | None = None
         self._stood: dict[int, tuple[int, int]] = {}
@@ -74,6 +83,7 @@ class Tasks:
             )
             for partition in partitions
         }
+        self._opening = tasks
         with _uncollected():
             return tasks, dict(zip(tasks, self._pool.map(PartitionTask.open, tasks.values()), strict=True))
 
@@ -81,7 +91,7 @@ class Tasks:
         """Hand records to these tasks from now on."""
         with self._lock:
             self._tasks.update(tasks)
-            self._assigned = True
+            self._opening, self._assigned = {}, True
 
     def told(self, partitions: Iterable[int]) -> None:
         """Take note of what the group says is ours: with a task for each of them, also with none, all is settled."""
@@ -124,9 +134,26 @@ class Tasks:
     def ready(self) -> bool:
         """Whether the group has told what is ours, even if that is nothing, and all of it is recovered.
 
-        False while a rebalance is under way: then nothing is ours, but nothing says that this will stay so.
+        False while a rebalance is under way: then nothing is ours, but nothing says that this will stay so. False as
+        well when Kafka has not answered for a minute.
         """
-        return self._assigned and all(task.recovered for task in self.owned().values())
+        return not self.unready()
+
+    def unready(self) -> tuple[str, ...]:
+        """What keeps the worker from being ready, a sentence each: what /readyz shows."""
+        ears = (self._kafka, *(task.ear for task in self.owned().values() if task.recovered))
+        return (*(said for ear in ears if (said := ear.sentence(UNHEARD_S))), *self._unsettled())
+
+    def _unsettled(self) -> tuple[str, ...]:
+        owned = self.owned()
+        late = {partition: task for partition, task in owned.items() if not task.recovered}
+        if not self._assigned:
+            late |= {partition: task for partition, task in self._opening.items() if not task.recovered}
+            if not late:
+                return ("the consumer group has not told which partitions are ours",)
+        return tuple(
+            task.ear.sentence() or f"partition {partition} is being recovered" for partition, task in late.items()
+        )
 
     def healthy(self) -> bool:
         """Whether the watchdog sees work being done; it ends the process itself where it still can."""
@@ -141,11 +168,14 @@ class Tasks:
 
         def look() -> None:
             while not stop.wait(LOOK_S):
-                positions, settling = self.positions(), None if self.ready() else self._cluster.answers
+                positions, settling = self.positions(), self._cluster.answers if self._unsettled() else None
+                self._kafka.take(Asked(time.monotonic()))
                 watchdog.look(Look(positions, self._lag(positions), settling), time.monotonic())
 
         def judge() -> None:
             while not stop.wait(LOOK_S):
+                for ear in (self._kafka, *(task.ear for task in (self._opening | self.owned()).values())):
+                    ear.look(detail=ADVICE)
                 reason = watchdog.verdict(time.monotonic())
                 if reason is not None:
                     fail(Stuck(reason))
@@ -158,8 +188,10 @@ class Tasks:
         """Records that wait, by partition; None when Kafka does not tell."""
         try:
             ends = self._cluster.high_watermarks(self._cluster.names.events, positions or (0,))
-        except Restart:
+        except Restart as error:
+            self._kafka.take(Refused(time.monotonic(), "unreachable", f"{error}: {ADVICE}"))
             return None
+        self._kafka.take(Heard(time.monotonic()))
         lag = {
             partition: 0 if self._nothing_follows(partition, offset, ends[partition]) else ends[partition] - offset
             for partition, offset in positions.items()

@@ -57,7 +57,7 @@ class Attention:
         """Tell what has become due."""
         at = self._ear.due()
         if at is not None and at <= time.monotonic():
-            self._ear.look()
+            self._ear.look(detail=listening.UNANSWERED)
 
     def leave(self) -> None:
         """The session has ended."""

@@ -65,7 +65,7 @@ class Ears:
         if self._records.silent:
             told = self._complaint()
             what = "1 record or position waits" if waiting == 1 else f"{waiting} records and positions wait"
-            detail = f"{what}; {told}" if told else f"{what}; check that its brokers run"
+            detail = f"{what}; {told}" if told else f"{what}; check that Kafka's brokers run, and the network"
         self._records.look(NOT_ACKNOWLEDGED, detail)
         for ear in (self._discovery, self._positions):
             ear.look()

@@ -26,6 +26,7 @@ from producer.state import Phase, Session
 
 NOT_ACKNOWLEDGED = "no-acknowledgement"
 _NETWORK = "check the address of the API server, the network and proxies in between"
+UNANSWERED = f"a request is under way and nothing comes: {_NETWORK}"
 # By what a failed request begins with: the reason, as metrics show it, and what to do.
 _FAILURES = {
     "SSLError": ("tls", "check the server's certificate, the CA that is trusted, and proxies in between"),

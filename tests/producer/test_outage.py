@@ -5,6 +5,7 @@ Afterwards nothing is lost where the server has kept its history; where it has n
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -13,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from kubecdc import kafka, topics
+from kubecdc import kafka, topics, unheard
 from kubecdc.records import Cause
 from local.broker import Broker
 from local.sim_server import SimServer
@@ -46,9 +47,11 @@ class Running:
         kafka.create_topics(broker.bootstrap, topics.table("o", PARTITIONS, 1))
         self.server = server
         self.sink = KafkaSink(KafkaSettings(broker.bootstrap, "o", buffer_mb=BUFFER_MB))
-        watch = WatchSettings(("configmaps",), progress_interval_s=0.2, backoff_min_s=0.05, backoff_max_s=0.5)
+        watch = WatchSettings(
+            ("configmaps",), progress_interval_s=0.2, backoff_min_s=0.05, backoff_max_s=0.5, unheard_after_s=1.0
+        )
         cluster = Cluster(ClusterSettings("c", server=server.url))
-        self.producer = Producer(cluster, self.sink, ProducerSettings(watch))
+        self.producer = Producer(cluster, self.sink, ProducerSettings(watch), complaint=self.sink.complaint)
         self.stop = threading.Event()
         self.error: BaseException | None = None
         self.written = 0
@@ -138,3 +141,31 @@ def test_a_frozen_broker_stops_the_watch_and_costs_no_memory(broker: Broker, his
     else:
         assert causes == {Cause.RELIST_WINDOW}
         assert len(versions) < running.written
+
+
+@pytest.mark.timeout(600)  # as above
+def test_a_broker_that_is_away_is_told_with_its_reason_and_so_is_the_end_of_it(
+    broker: Broker, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The log had lines of the client now and then; /readyz was "ok" for minutes, and blamed the API server then."""
+    monkeypatch.setattr(unheard, "ALERT_S", 1.0)
+    caplog.set_level(logging.INFO)
+
+    def told(*words: str) -> bool:
+        return any(all(word in record.getMessage() for word in words) for record in list(caplog.records))
+
+    with SimServer() as server:
+        running = Running(broker, server)
+        assert running.producer.unready() == ()
+        broker.kill()
+        running.change(1)
+        until(lambda: told("Kafka: nothing is acknowledged", "wait; ", "Connection refused"))
+        until(lambda: any("Kafka: nothing is acknowledged" in why for why in running.producer.unready()))
+        assert running.producer.metrics.value("kafka_unheard_seconds", what="acknowledgements") >= 1
+        broker.launch()
+        broker.wait_ready(150)
+        until(lambda: told("Kafka: heard again after"))
+        until(running.producer.settled)
+        until(lambda: running.producer.unready() == ())
+        assert running.producer.metrics.value("kafka_unheard_seconds") == 0
+        running.end()

@@ -127,7 +127,7 @@ SILENCES = {
     "closed": (*by_server("instant_close"), "opened and closed at once"),
     "unauthorized": (*by_server("unauthorized_401"), "check the token"),
     "unavailable": (*at_edge(UNAVAILABLE), "503"),
-    "no-answer": (*at_edge(MUTE), "no-answer"),
+    "no-answer": (*at_edge(MUTE), "no-answer (a request is under way and nothing comes: check"),
     "connection": (lambda one: one.edge.stop(), lambda one: one.edge.start(), "check the address"),
 }
 
